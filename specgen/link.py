@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from specgen.diagnostics import Diagnostic, Sink, Unseen, as_question, did_you_mean
@@ -19,7 +18,7 @@ from specgen.source.imports import import_of
 from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 Source = str | PythonSchema
 

@@ -2,18 +2,20 @@
 
 A run of the compiler declares two hundred classes and makes thousands of values for each file. Python's own `dataclass`
 compiles six functions for each class, and a frozen one looks at each assignment of its own `__init__`. Here the functions
-but for `__init__` are shared, and that nobody assigns to a field of a frozen value is left to type checkers.
+but for `__init__` are shared, and that nobody assigns to a field of a frozen value is left to type checkers. Its
+`replace` asks each field what it is, each time; this one knows the fields of a class.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass, replace
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False):
@@ -45,6 +47,26 @@ else:
                 setattr(made, name, method)
         return made
 
+    def replace(value, /, **changes):
+        """Another value of the same class, with some fields changed."""
+        places, fields_of = _fields(value.__class__)
+        if places is None:
+            return dataclasses.replace(value, **changes)
+        values = list(fields_of(value))
+        for name, changed in changes.items():
+            values[places[name]] = changed
+        return value.__class__(*values)
+
+    @cache
+    def _fields(cls):
+        """The place of each field among the arguments of a class, and what reads them; None if they go by name."""
+        fields = [item for item in dataclasses.fields(cls) if item.init]
+        if len(fields) < 2 or any(item.kw_only for item in fields):
+            return None, None
+        return {item.name: place for place, item in enumerate(fields)}, attrgetter(
+            *[item.name for item in fields]
+        )
+
 
 @recursive_repr()
 def _shown(value: Any) -> str:
@@ -52,4 +74,4 @@ def _shown(value: Any) -> str:
     return f"{type(value).__qualname__}({', '.join(fields)})"
 
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "replace"]

@@ -7,7 +7,7 @@ proved here, or not: where it is not, nothing is taken for certain that needs th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.model import Entry
 from specgen.check.names import Names
@@ -16,7 +16,7 @@ from specgen.check.statements import SectionResult, check_section
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import Interval, SourceText, full
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _DECIDED_BY_INTERVALS = (rules.ALWAYS_NAN, rules.NEVER_TRUE)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from specgen.check.behaviour import before_step, check_behaviour
@@ -35,7 +34,7 @@ from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
 from specgen.schema.load import SchemaFile
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 def check_env(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 
 from specgen.check.call_cycles import calling_order
@@ -18,7 +18,7 @@ from specgen.expr import Binding, Function, Interval, Level, Symbol, Type, full,
 from specgen.schema.env import Function as Declared
 from specgen.schema.function import SharedFunction
 from specgen.schema.load import SchemaFile
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _RECORDS: dict[Level, str] = {"ctor": "params", "const": "consts"}
 """The records that functions are passed, by the level of what is read of them."""

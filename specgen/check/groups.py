@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from specgen.check.model import AgentGroup
@@ -17,7 +16,7 @@ from specgen.expr import Binding, SpecType, Type, point
 from specgen.expr.source_text import SourceText
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 MAX_AGENTS = 100_000
 """A group of more is a mistake: each agent has a name in the generated class."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from specgen.check.elements import Elements, elements_of, evaluated
@@ -14,7 +13,7 @@ from specgen.expr import SpecType, Symbol, Type
 from specgen.expr.dtypes import is_int
 from specgen.expr.spec_limits import Bound
 from specgen.expr.spec_types import flatten
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 
@@ -86,7 +85,7 @@ def followed_elements(way: Way, value: Elements, constants: Constants) -> Elemen
     """What an expression is for elements of what it reads; None where that is not known."""
     known: dict[Symbol, Elements] = {}
     for statement in (*way.before, way.statement):
-        for node in statement.typed.nodes():
+        for node in statement.typed.nodes:
             if node.op == "name" and node.symbol is not None and node.symbol not in known:
                 held = constants.get(node.symbol.path)
                 known[node.symbol] = value if held is None else elements_of(held)

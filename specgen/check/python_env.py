@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
@@ -21,6 +20,7 @@ from specgen.expr import Type
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 _SAID_BY_CLASS = ("functions", "reset", "step", "observe", "render")
 _KEYWORD = "check_domains"

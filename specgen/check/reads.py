@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
@@ -13,11 +12,12 @@ from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.tree import Call, Name, calls_in, names_read_or_called, subexpressions
 from specgen.expr.unknown import each_name_once
 from specgen.source import Scalar
+from specgen.values import replace
 
 
 def broken_reads(expr: Expr, broken: Collection[str]) -> bool:
     """Whether an expression reads or calls something whose own mistake has been reported already."""
-    return any(name.path in broken for name in names_read_or_called(expr))
+    return bool(broken) and any(name.path in broken for name in names_read_or_called(expr))
 
 
 def misplaced_reads(
@@ -42,20 +42,18 @@ def misplaced_reads(
         Whether anything was found.
     """
     found = set[str]()
-    calls = {call.function for call in calls_in(expr)}
     for name in names_read_or_called(expr):
-        if name.path in known or name.path in found:
+        if name.path in known or name.path in found or not (name.path in absent or name.path in later):
             continue
+        found.add(name.path)
+        calls = {call.function for call in calls_in(expr)}
         span = source.span_of(name.start, name.end)
-        if name in calls and name.path in CALLABLE and (name.path in absent or name.path in later):
-            found.add(name.path)
+        if name in calls and name.path in CALLABLE:
             hidden = f"`{name.path}` is a name of this declaration's own, which hides the built-in function"
             sink.add(rules.BUILTIN_HIDDEN.at(span, hidden, help=f"give your own `{name.path}` another name"))
         elif name.path in absent:
-            found.add(name.path)
             sink.add(rules.UNDEFINED.at(span, f"`{name.path}` is not known here", help=absent[name.path]))
-        elif name.path in later:
-            found.add(name.path)
+        else:
             notes = [Note("it is assigned here", later[name.path].span)]
             message = f"`{name.path}` is read before it is assigned"
             sink.add(rules.UNDEFINED.at(span, message, notes=notes, help="assign it above this line"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping
+from specgen.values import replace
 
 _DECLARING = ("dims", "groups", "params", "consts", "functions", "state", "action", "observation")
 """The sections whose keys are names that expressions may read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.render import Choice, Render
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 UNDRAWN: Final = "a picture is a function of the state: draw under `reset` or `step`, into a state key"
 _LARGEST: Final = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.call_cycles import calling_order
 from specgen.check.functions import FunctionBody
@@ -21,7 +21,7 @@ from specgen.schema.function import Arg, SharedFunction
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -36,7 +36,7 @@ from specgen.expr.types import Level
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def check_section(
         result.types[name] = type_
         result.values[name] = interval
         result.unproven += [
-            value.span_of(node.start, node.end) for node in typed.nodes() if node.op == "in_range"
+            value.span_of(node.start, node.end) for node in typed.nodes if node.op == "in_range"
         ]
         here = (*section.path, name)
         symbol = (
@@ -238,7 +238,7 @@ def made_statement(
     path: tuple[str, ...], target: str, expr: Expr, source: SourceText, typed: Typed, symbol: Symbol
 ) -> Statement:
     """The statement at `path`: what it reads, calls and draws follows from its expression."""
-    networks = {node.op for node in typed.nodes() if node.builtin and node.builtin.family == "network"}
+    networks = {node.op for node in typed.nodes if node.builtin and node.builtin.family == "network"}
     return Statement(
         target,
         expr,
@@ -283,7 +283,7 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
 
 def called(typed: Typed) -> frozenset[str]:
     """The declared functions that a typed expression calls."""
-    return frozenset(node.function.name for node in typed.nodes() if node.function is not None)
+    return frozenset(node.function.name for node in typed.nodes if node.function is not None)
 
 
 def _target_allowed(

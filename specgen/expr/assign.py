@@ -161,7 +161,7 @@ class _Check:
         dims = self._target.dims
         if self._target.kind != "onehot" or not dims:
             return None
-        made = next((node for node in self._typed.nodes() if node.op == "one_hot"), None)
+        made = next((node for node in self._typed.nodes if node.op == "one_hot"), None)
         index = made.args[0] if made is not None else self._typed
         if index.type.dims not in ((), dims[:-1]) or not (made or is_int(index.type.dtype)):
             return f"a one-hot vector of {dims[-1]} classes has {dims[-1]} places"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specgen.expr.dtypes import join, weak_join
 from specgen.expr.interval import store
 from specgen.expr.types import Typed
+from specgen.values import replace
 
 
 def cast_to(node: Typed, dtype: str) -> Typed:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.diagnostics import suggestion
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
@@ -13,6 +11,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.interval import point
 from specgen.expr.types import Function, Typed
+from specgen.values import replace
 
 
 def bind_function(visitor: Visitor, builtin: Builtin, call: tree.Call, function: Function) -> Site | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.expr.tree import Call, Expr, Logic, Name, changed, free_names
 from specgen.expr.types import Binding
+from specgen.values import replace
 
 
 def asked(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Binding]) -> Expr:

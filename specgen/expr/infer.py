@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.diagnostics import Note, Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
@@ -27,6 +26,7 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, Type, Typed
 from specgen.expr.unknown import each_name_once, unknown_function, unknown_name
 from specgen.literals import literal
+from specgen.values import replace
 
 
 def infer(

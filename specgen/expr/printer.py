@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final, cast
 
 from specgen.code import value_code
@@ -13,7 +12,7 @@ from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
 from specgen.precedence import ATOM, UNARY
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

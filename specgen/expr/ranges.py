@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import product
 
 from specgen.expr.builtins.record import IntervalRule
@@ -23,6 +22,7 @@ from specgen.expr.interval import (
 )
 from specgen.expr.sizes import Dim, Sym, at_most, divided, limits, quotient
 from specgen.expr.types import Typed
+from specgen.values import replace
 
 Ranges = tuple[Interval, ...]
 

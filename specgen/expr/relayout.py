@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import is_
 from typing import Final
 
 from specgen.expr.types import At, Type, Typed
+from specgen.values import replace
 
 _POINTWISE: Final = ("operator", "elementwise", "condition")
 """Families of built-ins whose result is laid out as their operands are, where a built-in says nothing else."""

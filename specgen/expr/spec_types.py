@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final, Literal, NoReturn, cast
 
 from specgen.diagnostics import Rule, Sink
@@ -27,7 +26,7 @@ from specgen.expr.spec_limits import (
 from specgen.expr.tree import Expr
 from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
 from specgen.expr.types import Level, Type
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 SpecKind = Literal[
     "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary", "text",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final
 from typing import Literal as Choice
 
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 NO_ATTRIBUTES: Final = "values have no methods or attributes"
 """What is said of a dot behind a value."""

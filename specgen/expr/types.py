@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -353,6 +353,7 @@ class Typed:
     captured: tuple[Symbol, ...] = ()
     _parts: tuple[Typed, ...] | None = field(default=None, init=False, repr=False, compare=False)
     _symbols_read: tuple[Symbol, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _nodes: tuple[Typed, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple[Typed, ...]:
@@ -379,13 +380,20 @@ class Typed:
         object.__setattr__(self, "_symbols_read", found)
         return found
 
-    def nodes(self) -> Iterator[Typed]:
+    @property
+    def nodes(self) -> tuple[Typed, ...]:
         """This node and every node below it, each before those below it."""
+        if self._nodes is not None:
+            return self._nodes
+        found: list[Typed] = []
         left = [self]
         while left:
             node = left.pop()
-            yield node
+            found.append(node)
             left += node.parts[::-1]
+        nodes = tuple(found)
+        object.__setattr__(self, "_nodes", nodes)
+        return nodes
 
     @property
     def several(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -32,6 +31,7 @@ from specgen.plan.model import (
 )
 from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.transforms.model import TransformPlan
+from specgen.values import replace
 
 
 def imports_of(items: Iterable[Item], further: Mapping[str, Import], module: str) -> frozenset[Import]:
@@ -231,7 +231,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if len(plan.parts) > 1 or plan.parent:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
-        yield from ("Limits", *plan.ranges.uses)
+        yield from ("NumberRange", *plan.ranges.uses)
     if any(method.call is None for method in plan.methods):
         yield "term_alone"
     if any(method.conditional for method in plan.methods):

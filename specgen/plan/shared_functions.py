@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.programs.body import Body
@@ -18,6 +17,7 @@ from specgen.plan.model import Argument, FunctionPlan
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input
 from specgen.program.torch_blocks import PYTHON_TYPES
+from specgen.values import replace
 
 
 def plan_shared_function(checked: CheckedSharedFunction) -> FunctionPlan:

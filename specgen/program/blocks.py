@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeAlias
 
 from specgen.expr import Symbol, Type, Typed
@@ -13,7 +13,7 @@ from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import ABSENT, is_choice
 from specgen.program.program import Assign, Region, Statement
 from specgen.program.walk import expressions, reads, reads_symbol, store, targets, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def absent_reads(laid: Iterable[Laid]) -> Iterator[Symbol]:
     """The values that may be None, each as often as it is read."""
     for one in laid:
         parts = [one.condition] if isinstance(one, Block) else list(_expressions(one))
-        for node in (node for part in parts for node in part.nodes()):
+        for node in (node for part in parts for node in part.nodes):
             if node.op == "name" and node.symbol is not None and node.options.get(ABSENT) == ABSENT:
                 yield node.symbol
         if isinstance(one, Block):
@@ -154,6 +154,9 @@ def _laid(statements: Sequence[_Placed], kept: frozenset[Symbol]) -> list[Laid]:
     made: list[Laid | _Group] = []
     pending: list[_Group] = []
     for condition, statement in statements:
+        if not pending and condition == ALWAYS:
+            made.append(statement)
+            continue
         if _calls_network(statement):
             pending = []
         wanted = reads(statement)
@@ -177,7 +180,7 @@ def _calls_network(statement: Statement) -> bool:
     return any(
         node.builtin is not None and node.builtin.family == "network"
         for expr in _expressions(statement)
-        for node in expr.nodes()
+        for node in expr.nodes
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.types import At
 from specgen.program.program import Assign, Call, Program, Region, Statement
 from specgen.program.verify import verified
-from specgen.program.walk import read, rewritten, targets
+from specgen.program.walk import read, rewritten, symbol_for, targets
+from specgen.values import replace
 
 
 def value_key(expr: Typed) -> Hashable:
@@ -34,24 +34,22 @@ def common(program: Program) -> Program:
     Pure calls count, calls with effects don't; draws are inputs, so none is merged with another. What stands before
     a region is known in it, but not in `no_grad`: a value from outside would bring its gradient along.
     """
-    same: dict[Symbol, Symbol] = {}
+    same: dict[Symbol, Typed] = {}
     body = _merged(program.body, {}, same, frozenset())
-    outputs = tuple(
-        replace(output, symbol=same.get(output.symbol, output.symbol)) for output in program.outputs
-    )
+    outputs = tuple(replace(output, symbol=symbol_for(output.symbol, same)) for output in program.outputs)
     return replace(program, body=body, outputs=outputs)
 
 
 def _merged(
     body: Sequence[Statement],
     known: dict[Hashable, tuple[Symbol, ...]],
-    same: dict[Symbol, Symbol],
+    same: dict[Symbol, Typed],
     ends: frozenset[Symbol],
 ) -> tuple[Statement, ...]:
     """The statements without repeated ones; `ends` are what a region around them hands on and has to define."""
     kept: list[Statement] = []
     for statement in body:
-        statement = rewritten(statement, lambda symbol: read(same[symbol]) if symbol in same else None)
+        statement = rewritten(statement, same)
         if isinstance(statement, Region):
             inner = {} if statement.kind == "no_grad" else dict(known)
             own = {one.after for one in statement.carried} | {bound for _, bound in statement.results}
@@ -60,7 +58,7 @@ def _merged(
         if key is None or ends.intersection(made):
             kept.append(statement)
         elif key in known:
-            same.update(zip(made, known[key], strict=True))
+            same.update(zip(made, map(read, known[key]), strict=True))
         else:
             known[key] = made
             kept.append(statement)

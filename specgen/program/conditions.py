@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import field
 from functools import reduce
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.program.common import value_key
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _TRUTH: Final = Type("bool", (), "ctor")
 
@@ -238,7 +238,7 @@ def _unasked(case: Case) -> bool:
         and arg.symbol not in asked
         and _compares(atom, arg.symbol)
         for atom, _ in case
-        for arg in atom.typed.nodes()
+        for arg in atom.typed.nodes
         if arg.op == "name"
     )
 

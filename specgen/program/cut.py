@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from specgen.expr import Symbol
 from specgen.program.program import Input, Output, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import defined, reads, targets
+from specgen.values import replace
 
 
 @verified("fewer")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specgen.expr import Symbol, Typed, point
 from specgen.expr.types import LEVELS
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import with_parts
+from specgen.values import replace
 
 
 @verified()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.dtypes import is_float
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import reads, targets, with_parts
+from specgen.values import replace
 
 
 def trained_through(program: Program) -> frozenset[Symbol]:

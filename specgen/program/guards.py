@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -11,7 +11,7 @@ from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, v
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, reads_symbol, substituted, targets, with_body, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 ABSENT: Final = "absent"
 """The setting of a name whose value may be None: `elsewhere`, where the expression around it asks for it first."""
@@ -89,7 +89,7 @@ class _Needs:
         self.numbers: dict[Symbol, Typed] = {}
         for one in self.statements:
             if isinstance(one, Assign) and one.target.type.python:
-                self.numbers[one.target] = substituted(one.value, self.numbers.get)
+                self.numbers[one.target] = substituted(one.value, self.numbers)
 
     def add(self, symbol: Symbol, under: Condition) -> None:
         self.found[symbol] = self.found.get(symbol, NEVER) | under
@@ -116,7 +116,7 @@ class _Needs:
             self.add(symbol, under)
         if is_choice(expr):
             condition, then, otherwise = expr.args
-            holds = condition_of(substituted(condition, self.numbers.get))
+            holds = condition_of(substituted(condition, self.numbers))
             self.reads(condition, under)
             self.reads(then, under & holds)
             self.reads(otherwise, under & ~holds)
@@ -161,7 +161,7 @@ class _Guards:
     def value(self, value: Typed, there: frozenset[Symbol]) -> Typed:
         """The value of a statement; if all that it reads may be None, another tensor tells how many rows there are."""
         made = self.expr(value, there)
-        rows = [one for one in made.nodes() if one.op == "name" and one.type.level == "batch"]
+        rows = [one for one in made.nodes if one.op == "name" and one.type.level == "batch"]
         if self.witness is None or not rows or not all(one.options.get(ABSENT) for one in rows):
             return made
         if is_choice(made) and all(map(reads_symbol, made.args[1:])):  # rows are those of what is chosen

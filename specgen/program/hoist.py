@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -13,7 +13,7 @@ from specgen.program.names import numbered
 from specgen.program.program import Assign, Input, InputKind, Output, Program, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import read, reads, with_body, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 GROUP: Final = "constants"
 """The record in which the steps are given what was computed once."""
@@ -110,7 +110,7 @@ class _Constants:
 def _is_constant(value: Typed, fixed: set[Symbol]) -> bool:
     """Whether a number or a tensor is computed, not only looked at, from `fixed` values alone."""
     found = set(value.symbols_read)
-    nodes = list(value.nodes())
+    nodes = list(value.nodes)
     if value.op == "store" or not found or not found <= fixed or any(node.op == "in_range" for node in nodes):
         return False
     if value.type.python:

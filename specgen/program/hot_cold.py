@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -17,7 +16,7 @@ from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, targets
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _MUCH: Final = 16
 """From how many numbers on computing something again costs more than keeping its reader with it."""
@@ -188,7 +187,7 @@ def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
     again = [one for one in part.body if not hot.isdisjoint(targets(one))]
     if any(isinstance(one, Call) and one.callee.program is None for one in again):
         return True
-    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes())
+    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes)
     return any(is_costly(node) and (_calls(node) or _numbers_read(node) >= _MUCH) for node in nodes)
 
 

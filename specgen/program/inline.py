@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specgen.expr import Symbol, Typed
 from specgen.program.program import Assign, Call, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import read, reads_symbol, rewritten
+from specgen.values import replace
 
 
 @verified("inlined")
@@ -56,7 +56,7 @@ def _body_of(call: Call, callee: Program, path: str) -> list[Statement]:
         known[symbol] = read(made)
         return made
 
-    body = [rewritten(one, known.get, renamed) for one in _inlined(callee.body, callee.name)]
+    body = [rewritten(one, known, renamed) for one in _inlined(callee.body, callee.name)]
     behind: list[Statement] = []
     for target, output in zip(call.targets, callee.outputs, strict=True):
         value = known[output.symbol]

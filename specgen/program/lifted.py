@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
@@ -12,6 +11,7 @@ from specgen.program.lift import Lift, Lifted, Rule
 from specgen.program.program import Assign, Call, Callee, Component, Input, Output, Program, Statement
 from specgen.program.stored import copies
 from specgen.program.walk import known, read, store, with_body
+from specgen.values import replace
 
 FIRSTS: Final = "firsts"
 """The record of what each episode begins with."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from specgen.expr import Symbol
 from specgen.program.program import Assign, Call, Callee, Cell, Output, Program
 from specgen.program.verify import verified
 from specgen.program.walk import known, read, store, where
+from specgen.values import replace
 
 
 @verified("any")

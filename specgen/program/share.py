@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -13,7 +13,7 @@ from specgen.program.common import value_key
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, targets, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch", "network")
 """Families of built-ins that compute much for one value."""
@@ -108,7 +108,7 @@ def is_costly(expr: Typed) -> bool:
     builtin = expr.builtin
     if builtin is None or builtin.family not in _COSTLY or expr.type.python:
         return False
-    return not any(node.op == "in_range" for node in expr.nodes())  # raises: not to be done where it was not
+    return not any(node.op == "in_range" for node in expr.nodes)  # raises: not to be done where it was not
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from specgen.expr import Symbol, Type, Typed
 from specgen.expr.relayout import relayout
@@ -18,28 +17,28 @@ from specgen.program.walk import (
     reads_symbol,
     rewritten,
     substituted,
+    symbol_for,
     targets,
     with_body,
 )
+from specgen.values import replace
 
 
 @verified()
 def copies(program: Program) -> Program:
     """`a = b` that the compiler made disappears: readers read `b`, and two outputs may then be one symbol."""
-    same: dict[Symbol, Symbol] = {}
+    same: dict[Symbol, Typed] = {}
     body: list[Statement] = []
     for statement in program.body:
-        statement = rewritten(statement, lambda symbol: read(same[symbol]) if symbol in same else None)
+        statement = rewritten(statement, same)
         if isinstance(statement, Assign) and statement.origin is None and reads_symbol(statement.value):
             assert statement.value.symbol is not None
-            same[statement.target] = statement.value.symbol
+            same[statement.target] = read(statement.value.symbol)
             continue
         body.append(statement)
     if not same:
         return program
-    outputs = tuple(
-        replace(output, symbol=same.get(output.symbol, output.symbol)) for output in program.outputs
-    )
+    outputs = tuple(replace(output, symbol=symbol_for(output.symbol, same)) for output in program.outputs)
     return replace(program, body=tuple(body), outputs=outputs)
 
 
@@ -79,22 +78,20 @@ def read_from_records(program: Program, recorded: Iterable[Symbol]) -> Program:
         recorded: the stored values; what each was before it was stored is replaced by it.
     """
     recorded = set(recorded)
-    stored: dict[Symbol, Symbol] = {}
+    stored: dict[Symbol, Typed] = {}
     for statement in program.body:
         if isinstance(statement, Assign) and statement.target in recorded and statement.value.op == "store":
             value, type = statement.value.args[0], statement.value.type
             plain = value.symbol if reads_symbol(value) else None
             if plain is not None and replace(plain.type, col=type.col) == type:
-                stored[plain] = statement.target
+                stored[plain] = read(statement.target)
     if not stored:
         return program
-    makers = set(stored.values())
+    makers = {value.symbol for value in stored.values()}
     body: list[Statement] = []
     for statement in program.body:
         if not isinstance(statement, Assign) or statement.target not in makers:
-            statement = rewritten(
-                statement, lambda symbol: read(stored[symbol]) if symbol in stored else None
-            )
+            statement = rewritten(statement, stored)
         body.append(statement)
     return laid_out(replace(program, body=tuple(in_order(body))))
 
@@ -102,22 +99,18 @@ def read_from_records(program: Program, recorded: Iterable[Symbol]) -> Program:
 @verified(given=False)
 def laid_out(program: Program) -> Program:
     """The program with every layout as its operands have it, in expressions and in the symbols that they define."""
-    known: dict[Symbol, Symbol] = {one.symbol: one.symbol for one in program.inputs}
+    known = {one.symbol: read(one.symbol) for one in program.inputs}
     body: list[Statement] = []
     for statement in program.body:
         if isinstance(statement, Assign):
-            value = relayout(
-                substituted(statement.value, lambda symbol: read(known[symbol]) if symbol in known else None)
-            )
+            value = relayout(substituted(statement.value, known))
             target = statement.target
             if value.op != "store" and value.type.col != target.type.col:
                 target = replace(target, type=replace(target.type, col=value.type.col))
             statement = replace(statement, target=target, value=value)
-        known.update((target, target) for target in targets(statement))
+        known.update((target, read(target)) for target in targets(statement))
         body.append(statement)
-    outputs = tuple(
-        replace(output, symbol=known.get(output.symbol, output.symbol)) for output in program.outputs
-    )
+    outputs = tuple(replace(output, symbol=symbol_for(output.symbol, known)) for output in program.outputs)
     return replace(program, body=tuple(body), outputs=outputs)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
@@ -22,6 +21,7 @@ from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, targets
+from specgen.values import replace
 
 RECORDS: Final = (
     "dynamics",
@@ -368,7 +368,7 @@ class _Printer:
     def _named(self, expr: Typed) -> Typed:
         if self.there:
             expr = known_there(expr, self.there)
-        if any(node.options.get(ABSENT) == ABSENT for node in expr.nodes()):
+        if any(node.options.get(ABSENT) == ABSENT for node in expr.nodes):
             self.texts.uses.add("not_none")
         return with_names(expr, self.names.__getitem__)
 
@@ -386,7 +386,7 @@ def _called(body: Iterable[Statement]) -> Iterable[str]:
             yield from _called(one.body)
             continue
         values = (one.value,) if isinstance(one, Assign) else one.args
-        yield from (node.function.text for value in values for node in value.nodes() if node.function)
+        yield from (node.function.text for value in values for node in value.nodes if node.function)
 
 
 def _alike(one: Type, other: Type) -> bool:

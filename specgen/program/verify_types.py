@@ -76,7 +76,7 @@ def _store(node: Typed, witnesses: bool) -> str | None:
         return f"{value.type} is stored as {kind}"
     if not is_abstract(kind.dtype) and (value.type.dtype == "bool") != (kind.dtype == "bool"):
         return f"{value.type} is stored as {kind}"
-    rows = any(one.type.level == "batch" for one in value.nodes())
+    rows = any(one.type.level == "batch" for one in value.nodes)
     if witnesses and kind.level == "batch" and not kind.open and not rows and not like:
         return "nothing tells the rows of what is stored"
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 
 from specgen.expr import Symbol, Type, Typed, point
@@ -12,9 +11,10 @@ from specgen.expr.relayout import relayout
 from specgen.expr.types import At, IndexItem, settings
 from specgen.literals import literal
 from specgen.program.program import Assign, Call, Carried, Program, Region, Statement
+from specgen.values import replace
 
-Substitution = Callable[[Symbol], Typed | None]
-"""What stands in place of a symbol; None leaves it."""
+Substitution = Mapping[Symbol, Typed]
+"""What stands in place of symbols."""
 
 
 def read(symbol: Symbol) -> Typed:
@@ -84,6 +84,8 @@ def expressions(statement: Statement) -> Iterator[Typed]:
 
 def reads(statement: Statement) -> list[Symbol]:
     """The symbols that a statement reads and does not define itself, each once, in order."""
+    if isinstance(statement, Assign):
+        return list(dict.fromkeys(statement.value.symbols_read))
     found: dict[Symbol, None] = {}
     for expr in expressions(statement):
         found.update(dict.fromkeys(expr.symbols_read))
@@ -153,22 +155,22 @@ def _changed_setting(value: object, change: Callable[[Typed], Typed]) -> object:
 
 def substituted(expr: Typed, substitution: Substitution) -> Typed:
     """`expr` with other expressions in place of symbols; layouts inside are as they were (see `relayout`)."""
+    if substitution.keys().isdisjoint(expr.symbols_read):
+        return expr
     if expr.op == "name":
-        made = substitution(expr.symbol) if expr.symbol is not None and expr.static is None else None
-        if made is not None and expr.several:
-            made = replace(made, options=expr.options)
-        return expr if made is None else made
+        made = substitution[expr.symbols_read[0]]
+        return replace(made, options=expr.options) if expr.several else made
     made = with_parts(expr, lambda part: substituted(part, substitution))
     if expr.captured:
-        captured = tuple(_symbol(symbol, substitution) for symbol in expr.captured)
+        captured = tuple(symbol_for(symbol, substitution) for symbol in expr.captured)
         if captured != expr.captured:
             made = replace(made, captured=captured)
     return made
 
 
-def _symbol(symbol: Symbol, substitution: Substitution) -> Symbol:
+def symbol_for(symbol: Symbol, substitution: Substitution) -> Symbol:
     """The symbol in place of another; only symbols can stand where symbols are named."""
-    made = substitution(symbol)
+    made = substitution.get(symbol)
     if made is None:
         return symbol
     assert made.symbol is not None, f"{symbol!r} is named where no expression can stand"
@@ -196,7 +198,7 @@ def rewritten(
         case Call():
             callee = statement.callee
             if callee.receiver is not None:
-                callee = replace(callee, receiver=_symbol(callee.receiver, substitution))
+                callee = replace(callee, receiver=symbol_for(callee.receiver, substitution))
             return replace(
                 statement,
                 callee=callee,
@@ -212,19 +214,19 @@ def _region(region: Region, substitution: Substitution, renamed: Callable[[Symbo
     inits = [substituted(one.init, substitution) for one in region.carried]
     count = None if region.count is None else substituted(region.count, substitution)
     inner = [renamed(one.inner) for one in region.carried]
-    over = tuple((_symbol(outer, substitution), renamed(bound)) for outer, bound in region.over)
+    over = tuple((symbol_for(outer, substitution), renamed(bound)) for outer, bound in region.over)
     index = None if region.index is None else renamed(region.index)
     body = tuple(rewritten(statement, substitution, renamed) for statement in region.body)
     return replace(
         region,
         body=body,
         carried=tuple(
-            Carried(new, init, _symbol(one.after, substitution), one.result and renamed(one.result))
+            Carried(new, init, symbol_for(one.after, substitution), one.result and renamed(one.result))
             for one, new, init in zip(region.carried, inner, inits, strict=True)
         ),
-        results=tuple((renamed(outer), _symbol(bound, substitution)) for outer, bound in region.results),
+        results=tuple((renamed(outer), symbol_for(bound, substitution)) for outer, bound in region.results),
         count=count,
-        mask=None if region.mask is None else _symbol(region.mask, substitution),
+        mask=None if region.mask is None else symbol_for(region.mask, substitution),
         index=index,
         over=over,
     )

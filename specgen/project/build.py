@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from specgen.compile_project import Files, compile_sources
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
@@ -28,7 +27,7 @@ from specgen.source import parse_source
 from specgen.source.gymnasium_uses import Use, find_uses
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
 from specgen.project.library import PACKAGE, library_schemas
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 SCAFFOLD = Path(__file__).resolve().parent.parent / "scaffold"
 """The files that projects begin with."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import replace
 
 from specgen.schema.loss import DROP
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping, Node, Scalar
+from specgen.values import replace
 
 
 def with_arguments(root: Mapping) -> Mapping:

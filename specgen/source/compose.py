@@ -267,7 +267,8 @@ class Composer:
         return self._source.span(self._offset(event.start_mark), self._offset(event.end_mark))
 
     def _offset(self, mark: Any) -> int:
-        return self._source.offset(mark.line, mark.column)
+        at: int = mark.index
+        return at
 
 
 def _length(text: str, at: int) -> int:

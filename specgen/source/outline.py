@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from specgen.diagnostics import Diagnostic, Span
 from specgen.source import nodes
 from specgen.source.gymnasium_uses import Use
 from specgen.source.imports import SECTIONS
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 SUFFIXES = (
     "Params",

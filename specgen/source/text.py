@@ -28,8 +28,11 @@ class FileText:
     def span(self, start: int, end: int) -> Span:
         """The span of the characters from `start` up to, not including, `end`."""
         line, column = self.position(start)
-        end_line, end_column = self.position(max(start, end))
-        return Span(self.path, line, column, end_line, end_column)
+        begins = start + 1 - column
+        behind = self._starts[line] if line < len(self._starts) else len(self.text) + 1
+        if 0 <= start <= end < behind:  # most stand in one line
+            return Span(self.path, line, column, line, end + 1 - begins)
+        return Span(self.path, line, column, *self.position(max(start, end)))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1, of the character at `offset`."""

@@ -303,7 +303,7 @@ def test_draws_like_another_value() -> None:
         node = typed(text, names)
         assert str(node.type).endswith("[...]")
         assert node.draws[0].dims == ANY
-        assert "x" not in [leaf.text for leaf in node.nodes() if leaf.op == "name"]
+        assert "x" not in [leaf.text for leaf in node.nodes if leaf.op == "name"]
     spread = typed("uniform(one, 2.0, like=x)", names)
     draw = torch.rand(2, 4, 3)
     space: dict[str, Any] = {"one": torch.tensor([0.0, 1.0]), "x_rank": 2, "draw": draw, "torch": torch}

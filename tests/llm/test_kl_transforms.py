@@ -18,6 +18,7 @@ from specgen_runtime.llm import (
 from specgen_runtime.ragged import rows_at, stacked_rows
 from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict
+from torch import Tensor
 
 from tests.llm.conversations import CHATS, conversations, left, model, pair, plain, tokenizer, wrapped
 
@@ -138,6 +139,21 @@ def test_what_is_masked_is_not_looked_at() -> None:
     with pytest.raises(ValueError, match="the policy gives row 0, token 0 a log-probability of nan"):
         KLComputation()(data)
     assert KLComputation(check_finite=False)(data)["next", "kl_penalty"][0, 0].isnan()
+
+
+def test_what_is_not_finite_is_refused_in_one_compiled_graph() -> None:
+    computation = KLComputation()
+
+    def penalty(policy: Tensor) -> Tensor:
+        data = scores(torch.ones(2, 1))
+        data["next", "log_probs", "full"] = policy
+        found: Tensor = computation(data)["next", "kl_penalty"]
+        return found
+
+    compiled = torch.compile(penalty, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(P.clone()), P - Q)
+    with pytest.raises(RuntimeError, match="the policy gives a token a log-probability that is not finite"):
+        compiled(P * torch.tensor([[torch.nan], [1.0]]))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

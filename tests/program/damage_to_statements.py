@@ -134,7 +134,7 @@ def stored_without_a_witness(program: Program) -> Damage:
     """Found once witnesses are given."""
 
     def bare(node: Typed) -> Typed | None:
-        rows = any(one.type.level == "batch" for one in node.args[0].nodes()) if node.args else True
+        rows = any(one.type.level == "batch" for one in node.args[0].nodes) if node.args else True
         if node.op != "store" or rows or node.type.open or node.type.level != "batch":
             return None
         return replace(node, args=node.args[:1])

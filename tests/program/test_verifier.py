@@ -77,7 +77,7 @@ def kinds_of_places(program: Program) -> Iterator[tuple[object, ...]]:
                         *carried,
                     )
             for expr in expressions(statement):
-                for node in expr.nodes():
+                for node in expr.nodes:
                     yield "expression", inside, node.op, node.type.level, node.type.col
                     yield "expression", node.op == "name", *shown(node.type)
 

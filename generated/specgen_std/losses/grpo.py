@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32ce64a9ede8a9771550342b363b8f8168327e68d4979d5e00c2a65373a6531d
+# specgen: sha256=637a4c60bc296cade662630436cf713a90ece792fc326a0816a0159f713f56fa
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -203,15 +203,15 @@ class GRPOLoss(LossModule):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -647,15 +647,15 @@ class DAPO(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -1093,15 +1093,15 @@ class CISPOLoss(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=308f480e2e75bbdd56f320894bf3ad96c53ee2e4fa5aebe81329912a3d9b3492
+# specgen: sha256=227488c8e531731bd5bc43e3f8d07c4b020d3c2c7e33f8864f947aa045ebba07
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -277,12 +277,12 @@ class MAPPOLoss(ClipPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
@@ -887,12 +887,12 @@ class IPPOLoss(MAPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=02a85624cb4e0f7533a7edbf725c94ca8cf378856b4cffaf8befb9a1442d293f
+# specgen: sha256=6ad1ba4f252396a88b712c3c9e6b664f624a6e895a48791909bb45f4d94333ba
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -239,12 +239,12 @@ class PPOLoss(LossModule):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -784,12 +784,12 @@ class ClipPPOLoss(PPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
@@ -1363,12 +1363,12 @@ class KLPENPPOLoss(PPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "dtarg": {"above": 0},
         "beta": {"at_least": 0},
         "increment": {"at_least": 1},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from specgen.check.chains.model import Instance
 from specgen.check.chains.scope import base_scope
@@ -13,6 +12,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType, infer
 from specgen.expr.spec_types import Bound
+from specgen.values import replace
 
 _INSTEAD = "put its class and those behind it into a TransformedEnv"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.chains.args import Arguments
 from specgen.check.chains.around import can_step, folded_entries
@@ -26,7 +26,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 
 from specgen.check.chains.model import Instance, Row
@@ -15,6 +14,7 @@ from specgen.check.transforms.images import image_of
 from specgen.check.transforms.model import Phase
 from specgen.expr import SpecType, Symbol, Typed, full
 from specgen.expr.dtypes import is_int
+from specgen.values import replace
 
 _ROUNDS = 64
 """So often bounds of what is carried are widened; what has none by then is unbounded. As in the runtime."""
@@ -150,7 +150,7 @@ class _Images:
         """What expressions read of parameters that are tensors."""
         for statements in self.row.bound.values():
             for statement in statements:
-                for node in statement.typed.nodes():
+                for node in statement.typed.nodes:
                     if node.op == "name" and node.symbol is not None and node.symbol.path in self.params:
                         yield node.symbol, _of_dtype(self.params[node.symbol.path], node)
 

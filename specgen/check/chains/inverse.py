@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from specgen.check.chains.args import Arguments
@@ -28,7 +28,7 @@ from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, in
 from specgen.expr.sizes import Dim, Rest
 from specgen.expr.spec_limits import Bound, flatten
 from specgen.expr.symbols import Key
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass

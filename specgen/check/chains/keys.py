@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.chains.args import Arguments
 from specgen.check.chains.position import Position
@@ -17,7 +17,7 @@ from specgen.expr import SpecType
 from specgen.expr.patterns import Match, NoMatch, match
 from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

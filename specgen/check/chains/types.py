@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
@@ -35,6 +34,7 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
 from specgen.expr.tree import Call, Expr, Name, names_read_or_called
+from specgen.values import replace
 
 _ROUNDS = 4
 """So often the values of what is carried are widened by a step; what still grows then is unbounded."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Entry, Parameter
 from specgen.expr.symbols import Key
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 ESTIMATORS = ("k1", "abs", "k2", "k3", "k3+", "k3_is")
 """Those that log-probabilities of tokens tell; two models tell `full`, too."""

@@ -23,7 +23,7 @@ def warn_one_noise(statements: Iterable[Statement], sink: Sink) -> None:
     noises: dict[Symbol, str] = {}
     for statement in statements:
         tree = statement.typed
-        for node in tree.nodes():
+        for node in tree.nodes:
             found = _noise_on_vector(node, noises)
             if found is None:
                 continue

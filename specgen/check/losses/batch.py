@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from specgen.diagnostics.rules import loss_conditions as rules
@@ -14,6 +13,7 @@ from specgen.expr.interval import Interval, full
 from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Binding, Type, Typed
 from specgen.precedence import ATOM
+from specgen.values import replace
 
 MASK: Final = "mask"
 """The setting of a node that programs add: the mask of the samples that count."""

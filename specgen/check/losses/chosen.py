@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from specgen.check.losses.forward import Alias, Chosen, Forward, NetworkCall, parts_of
 from specgen.check.model import Statement
+from specgen.values import replace
 
 
 def chosen_first(forward: tuple[Forward, ...], statements: Iterable[Statement | None]) -> tuple[Forward, ...]:

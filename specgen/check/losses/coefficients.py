@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.check.losses.conditions import nonzero_name, read_condition
@@ -22,7 +22,7 @@ from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Auto, Limits, Loss, LossParam
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 AUTO: Final = "auto"
 _NUMBER: Final = Type("float32", (), "const")

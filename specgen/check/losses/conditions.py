@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.check.model import Statement
@@ -16,7 +16,7 @@ from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import is_choice
 from specgen.program.torch_text import print_expression
 from specgen.source import Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _TRUTH: Final = Type("bool", (), "ctor")
 _NONZERO: Final = "is not 0"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
 from specgen.diagnostics import did_you_mean
@@ -12,7 +11,7 @@ from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.sizes import Axis, Sym, merged_axes
 from specgen.expr.tree import Call
 from specgen.expr.types import Distribution
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 UNTYPED = Type("value without a type")
 """What the data hold under a key without a type, or is drawn for it: it can be scored and handed to networks."""

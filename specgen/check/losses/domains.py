@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.check.losses.model import CheckedDomain, LossNetwork, LossRole
@@ -12,7 +12,7 @@ from specgen.diagnostics.rules import loss_domains as rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, full, tree
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _BOUNDS: Final = ("low", "high")
 _KEYWORDS: Final = ("action_spec", "bounds")

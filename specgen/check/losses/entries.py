@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from specgen.expr import Binding, Expr, Typed, tree
@@ -11,6 +10,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.sizes import Sym
 from specgen.expr.tree import free_names
+from specgen.values import replace
 
 
 def _infer(site: Site) -> Typed | None:

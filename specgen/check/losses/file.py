@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.losses.loss import CheckedLoss, LossChecker
 from specgen.check.losses.method_values import check_method_values
@@ -18,6 +17,7 @@ from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH
 from specgen.expr import Function
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 
 def check_losses(

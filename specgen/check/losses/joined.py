@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specgen.check.losses.forward import Alias, DrawnLogProb, Forward, Joint, NetworkCall, Split, parts_of
 from specgen.check.losses.model import LossNetwork
@@ -11,6 +10,7 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.program.names import numbered
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 
 def joined_calls(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.conditions import read_condition
@@ -15,7 +14,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Learnable, Loss
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 LEARNED = Type("float32", (), "const")
 """What a learned number is in expressions: a tensor, the same for all samples."""

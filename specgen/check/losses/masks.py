@@ -91,7 +91,7 @@ def report_late_masks(loss: CheckedLoss, sink: Sink) -> None:
     needed = values_of_mask(loss, loss.mask)
     last = max((names.index(name) for name in needed), default=-1)
     for statement in loss.let[: last + 1]:
-        called = [node for node in statement.typed.nodes() if node.op in LOSS_BATCH]
+        called = [node for node in statement.typed.nodes if node.op in LOSS_BATCH]
         if called:
             span = statement.source.span_of(called[0].start, called[0].end)
             message = (

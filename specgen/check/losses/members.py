@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from specgen.diagnostics.rules import loss_values as value_rules
@@ -11,6 +10,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import NamedAxis, limits
+from specgen.values import replace
 
 
 def _infer(site: Site) -> Typed | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.losses.forward import Forward, NetworkCall
@@ -14,7 +14,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution, Record
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 TRUTH = Type("bool", (), "ctor")
 """A truth value that is known when a loss is made."""

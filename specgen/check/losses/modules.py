@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Final
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
@@ -20,7 +20,7 @@ from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.tree import calls_in, subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import PassedModule
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _METHODS: Final = {
     "normalizer": ("normalize",),

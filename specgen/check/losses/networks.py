@@ -7,7 +7,7 @@ What reads the data and other such values alone is a value there, computed by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.losses.calls import RECORDS, CallReader
 from specgen.check.losses.conditions import infer_requirement
@@ -42,7 +42,7 @@ from specgen.diagnostics.rules.loss_conditions import RECORD
 from specgen.expr import Binding, SourceText, Type, tree
 from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass

@@ -7,7 +7,7 @@ declaration, and need not know that a part of it was inherited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.losses.lets import merged_lets
 from specgen.check.losses.model import LossClass
@@ -21,7 +21,7 @@ from specgen.schema.loss import Loss
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar, Sequence
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _OWN = ("doc", "abstract", "extends", "allow")
 """Fields that a loss does not take over."""

@@ -102,5 +102,5 @@ def _add(body: Sequence[Statement], found: dict[Symbol, frozenset[Hashable]]) ->
             continue
         values = frozenset[Hashable]().union(*(found.get(symbol, frozenset()) for symbol in reads(statement)))
         for expr in expressions(statement):
-            values |= {value_key(node) for node in expr.nodes() if node.op == "value_estimate"}
+            values |= {value_key(node) for node in expr.nodes if node.op == "value_estimate"}
         found.update((target, values) for target in targets(statement))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.losses.distributions import UNTYPED, result_type
 from specgen.check.losses.forward import (
@@ -34,7 +34,7 @@ from specgen.expr.builtins.named_axes import axes_that_differ
 from specgen.expr.sizes import Axis, merged_axes, unlike
 from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypedDict
 
 from specgen.check.pipelines.data_model import (
@@ -24,6 +23,7 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
+from specgen.values import replace
 
 _KINDS = ("on_policy", "replay", "recorded", "online_and_recorded")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
@@ -18,6 +16,7 @@ from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Estimating, Pipeline
+from specgen.values import replace
 
 _NUMBERS = {
     "td0": ("gamma",),

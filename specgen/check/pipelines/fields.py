@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.pipelines.model import SettingKind
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _POSITIVE = ((">", 0.0),)
 _COUNT = ((">=", 1.0),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specgen.check.model import Checked
@@ -14,6 +13,7 @@ from specgen.check.pipelines.visible import Visible, unknown_names
 from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 if TYPE_CHECKING:
     from specgen.check.file import CheckedFile, Interface

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.fields import (
     CHECKPOINT_EVERY,
@@ -24,6 +22,7 @@ from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
+from specgen.values import replace
 
 
 def read_limits(

@@ -6,7 +6,6 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
@@ -18,6 +17,7 @@ from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.expr import parse, tree
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar
+from specgen.values import replace
 
 SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential": "end"}
 """The functions of a counter that a number may be, each with what its second argument is called."""

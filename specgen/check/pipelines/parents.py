@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -16,7 +15,7 @@ from specgen.schema.load import SchemaFile, is_dropped, load, to_data
 from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _OWN = ("doc", "abstract", "extends", "allow")
 """Fields that a pipeline does not take over."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from specgen.check.model import Checked, Parameter
@@ -39,6 +38,7 @@ from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parts import check_parts
 from specgen.check.pipelines.recorded_conversations import imitating
 from specgen.check.pipelines.sequences import check_sequences
+from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
@@ -51,6 +51,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
+from specgen.values import replace
 
 
 def check_pipeline(
@@ -151,6 +152,7 @@ class _Pipeline:
         if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
+        check_statistics(env, eval_env, data, workers, devices, self.sink)
         rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
             for one, loss in zip(arguments, losses, strict=True):

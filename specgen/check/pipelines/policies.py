@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry
@@ -22,6 +21,7 @@ from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody, Scale
+from specgen.values import replace
 
 
 class PolicyReader:

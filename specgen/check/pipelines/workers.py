@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.pipelines.data_model import PipelineData, RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
@@ -20,6 +18,7 @@ from specgen.diagnostics.rules import pipelines as form_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
+from specgen.values import replace
 
 
 def read_workers(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from specgen.check.model import Statement, identifier
@@ -14,6 +13,7 @@ from specgen.expr.relayout import relayout
 from specgen.program.program import Assign, Input
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.walk import known, read, store, with_parts
+from specgen.values import replace
 
 
 class Body:

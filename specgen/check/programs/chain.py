@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.chains.model import CheckedChain
 from specgen.check.chains.writes import PRIVATE
 from specgen.check.model import snake
@@ -19,6 +17,7 @@ from specgen.program.cut import cut
 from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
 from specgen.program.walk import reads
+from specgen.values import replace
 
 
 class ChainPrograms:
@@ -76,6 +75,7 @@ class ChainPrograms:
             Input(one.cell.now, "flag" if one.entry.role == "done" else "state") for one in self._written
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
+        actions += [Input(symbol, "written") for symbol in self._state.written.values()]
         fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
@@ -100,6 +100,7 @@ class ChainPrograms:
             "observe": replace(self._program(now, (*fixed, *inputs), shown, ""), record=several),
         }
         if self._state.inverse is not None:
+            actions = [one for one in actions if one.kind == "action"]
             sent = [
                 Output(entry.name, self._state.sent[entry.dotted], "value", entry.key)
                 for entry in self.chain.env.value.action

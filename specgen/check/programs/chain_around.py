@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from specgen.check.chains.around import repetitions
 from specgen.check.chains.model import Instance
@@ -20,6 +19,7 @@ from specgen.program.fold import fold
 from specgen.program.program import Assign, Carried, Input, Output, Program, Region, Statement
 from specgen.program.stored import tidy
 from specgen.program.walk import known, read, reads, rewritten, store, targets, where
+from specgen.values import replace
 
 _FLAG = Type("bool", (), col=True)
 _NTH = Type("int64", (), "ctor")
@@ -98,7 +98,7 @@ class _Loop:
         inner, results = self._carry_cells()
         rewards = {name: self._carry_reward(name) for name in self.rewards}
         mask = self._mask()
-        body = (*(rewritten(statement, inner.get) for statement in self.program.body), *self.behind)
+        body = (*(rewritten(statement, inner) for statement in self.program.body), *self.behind)
         indexed = any(self.index in reads(statement) for statement in body)
         region = Region(
             "repeat",
@@ -124,7 +124,7 @@ class _Loop:
         copies: dict[Symbol, Typed] = {}
         body = _copied(state.bodies["now"].statements, copies, self.origin, "now")
         inside = state.bodies["next"].statements[state.acted :]
-        body += [rewritten(statement, copies.get) for statement in inside]
+        body += [rewritten(statement, copies) for statement in inside]
         ends = ((name, copies.get(symbol, read(symbol)).symbol) for name, symbol in wanted.items())
         outputs = tuple(Output(name, symbol, "cell") for name, symbol in ends if symbol is not None)
         found = dict.fromkeys(symbol for statement in body for symbol in reads(statement))
@@ -243,7 +243,7 @@ def _copied(
         values[symbol] = read(made)
         return made
 
-    return [rewritten(statement, values.get, renamed) for statement in statements]
+    return [rewritten(statement, values, renamed) for statement in statements]
 
 
 def _another(step: Body, symbol: Symbol, place: str) -> Symbol:

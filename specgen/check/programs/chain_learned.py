@@ -53,7 +53,7 @@ def read_statistics(state: ChainState, instance: Instance, row: Row, moment: Mom
 def new_rows(state: ChainState, instance: Instance, row: Row, body: Body) -> None:
     """Let positions among the rows that are being reset be known to a body, where a reset asks for them."""
     statements = instance.statements("reset", row)
-    if any(node.op == "batch_rank" for one in statements for node in one.typed.nodes()):
+    if any(node.op == "batch_rank" for one in statements for node in one.typed.nodes):
         origin = f"{state.path}.transforms[{instance.position}]"
         body.new_rows = body.symbol(NEW_ROWS, Type("bool", ()), full("bool"))
         callee = Callee(NEW_ROWS, effect="reads_buffer", receiver=_holder(state, instance))

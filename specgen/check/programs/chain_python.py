@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
 from specgen.check.chains.model import Instance, Row
@@ -15,6 +14,7 @@ from specgen.check.programs.env import either
 from specgen.expr import Symbol, Typed, full
 from specgen.program.program import Call, Callee, Input
 from specgen.program.walk import read, store
+from specgen.values import replace
 
 
 def given_by_class(instance: Instance, row: Row, phase: str) -> dict[str, Entry]:

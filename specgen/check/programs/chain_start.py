@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.model import Entry, dotted, identifier
 from specgen.check.names import INVERSE
@@ -15,6 +14,7 @@ from specgen.expr import ANYTHING, Symbol
 from specgen.expr.symbols import Time
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Call, Callee, Cell, Component, Input, Program
 from specgen.program.walk import read
+from specgen.values import replace
 
 
 def begin_with_environment(state: ChainState, env: Component) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.done_sets import joined_flags
 from specgen.check.model import CheckedEnv, CheckedFunction, Entry, Statement, dotted, identifier, snake
 from specgen.check.pictures import field_names
@@ -15,6 +13,7 @@ from specgen.expr.symbols import Key
 from specgen.program.hot_cold import state_function
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Cell, Component, Input, Output, Program
 from specgen.program.walk import known, read, store
+from specgen.values import replace
 
 COLUMN = Type("bool", (), col=True)
 """How a done flag of the root is stored."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.losses.batch import LOSS_BATCH, with_mask
 from specgen.check.losses.forward import Output as NetworkOutput
@@ -26,7 +25,7 @@ from specgen.program.program import Assign, Component, Input, Output, OutputRole
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import hands_on, share
 from specgen.program.walk import read, reads_symbol, store, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.conditions import ALWAYS, Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
@@ -17,7 +15,7 @@ from specgen.expr.symbols import Time
 from specgen.program.cut import cut
 from specgen.program.program import Input, Output, Program
 from specgen.program.walk import read, store
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram
@@ -17,6 +15,7 @@ from specgen.expr.symbols import Time
 from specgen.program.cut import live
 from specgen.program.program import Carried, Input, Output, Program, Region
 from specgen.program.walk import read, reads, store
+from specgen.values import replace
 
 
 def recursion_programs(transform: CheckedTransform) -> list[PhaseProgram]:

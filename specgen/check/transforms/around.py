@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -24,7 +23,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_around import Around as DeclaredAround
 from specgen.source import Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _KINDS = ("repeat", "skip", "reset_steps")
 _BELONGS = {**dict.fromkeys(("until", "fold", "collect", "taken"), "repeat"), "at_most": "reset_steps"}

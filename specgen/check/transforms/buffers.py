@@ -265,7 +265,7 @@ def check_update(
 def check_positions(transform: Transform, reset: Iterable[Statement], buffers: Buffers, sink: Sink) -> None:
     """Report a reset that asks for the positions of rows where they tell nothing apart."""
     for statement in reset:
-        if not any(node.op == "batch_rank" for node in statement.typed.nodes()):
+        if not any(node.op == "batch_rank" for node in statement.typed.nodes):
             continue
         span = statement.source.span_of(0, len(statement.source.text))
         if not buffers.checked:

@@ -24,7 +24,7 @@ def check_draws(
         always: whether a key has to tell the shape of each.
     """
     for statement in statements:
-        for node in statement.typed.nodes():
+        for node in statement.typed.nodes:
             site = node.site
             if site is not None and site.like not in given and (always or _follows_key(site)):
                 sink.add(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
@@ -20,7 +19,7 @@ from specgen.expr.tree import Call, Expr, Name, children
 from specgen.expr.types import At
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 """The kinds that an output of an inverse role can have."""

@@ -255,7 +255,7 @@ class CheckedTransform:
         if self.learns == "at_reset":
             return False
         params = {param.name for param in self.params}
-        nodes = (node for statement in self.update for node in statement.typed.nodes())
+        nodes = (node for statement in self.update for node in statement.typed.nodes)
         counts = any(node.builtin is not None and node.builtin.family == "batch" for node in nodes)
         return counts or any(statement.reads - params for statement in self.update)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.model import Parameter, identifier
@@ -25,7 +25,7 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Dim, Dims, Rest, Sym, names_in, replaced
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass

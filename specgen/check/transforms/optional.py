@@ -207,7 +207,7 @@ def _check_numbers(missing: Collection[str], sections: Mapping[str, SectionResul
     """Report what stands in for a key that is missing, where nothing that is there has the shape of that."""
     for section in sections.values():
         for statement in section.statements:
-            nodes = list(statement.typed.nodes())
+            nodes = list(statement.typed.nodes)
             names = [one for one in nodes if one.op == "name" and one.type.level == "batch"]
             there = [one.type for one in names if _entry(one.symbol) not in missing]
             sizes = {size for type_ in there for size in type_.dims}
@@ -230,7 +230,7 @@ def _check_numbers(missing: Collection[str], sections: Mapping[str, SectionResul
 
 def _asks_for(missing: Collection[str], condition: Typed) -> bool:
     """Whether a condition asks for one of the keys that may be missing."""
-    return any(node.op == "given" and _entry(node.args[0].symbol) in missing for node in condition.nodes())
+    return any(node.op == "given" and _entry(node.args[0].symbol) in missing for node in condition.nodes)
 
 
 def _entry(symbol: Symbol | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.conditions import ALWAYS, Condition, read_condition
@@ -23,7 +22,7 @@ from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, Transform
 from specgen.schema.transform_offline import Recursion
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 GROUPS = ("env.observation", "env.reward", "env.done", "env.flags", "env.action", "env.state")
 _INPUT_GROUPS = ("env.action", "env.state")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
@@ -53,7 +52,7 @@ from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 __all__ = ["CheckedTransform", "check_transform"]
 
@@ -302,8 +301,8 @@ class _Checker:
                 targets[target] = Target(target, spec, settled=known and not output.declared)
                 if known and not (phase == "map" and target in self.transform.map):
                     give(output.name, type_, interval, "output")
-                if phase == "step" and output.flag:
-                    give(target, type_, interval, "flag")
+                if phase == "step" and (output.flag or output.policy):
+                    give(target, type_, interval, "flag" if output.flag else "output")
         if inverse:
             path = f"{'.'.join(self.path)}.inverse"
             for name, symbol in fact_symbols(path, roles, outputs, types):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
@@ -17,6 +16,7 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import replace
 
 
 def role_types(roles: Iterable[Role]) -> dict[str, Type]:
@@ -125,7 +125,7 @@ def check_static(params: Iterable[Parameter], sections: Mapping[Phase, SectionRe
     said: set[str] = set()
     for section in sections.values():
         for statement in section.statements:
-            for node in statement.typed.nodes():
+            for node in statement.typed.nodes:
                 for shaping in node.options.values():
                     if not isinstance(shaping, Typed):
                         continue
@@ -143,7 +143,7 @@ def check_static(params: Iterable[Parameter], sections: Mapping[Phase, SectionRe
 
 def _parameters(shaping: Typed) -> set[str]:
     """The parameters that a number is computed of."""
-    symbols = [node.symbol for node in shaping.nodes() if node.op == "name" and node.symbol is not None]
+    symbols = [node.symbol for node in shaping.nodes if node.op == "name" and node.symbol is not None]
     return {symbol.name for symbol in symbols if ".params." in symbol.path}
 
 
@@ -208,7 +208,7 @@ def taken_by(transform: CheckedTransform, role: Role) -> set[str]:
     names = {
         node.op
         for one in statements
-        for node in one.typed.nodes()
+        for node in one.typed.nodes
         for arg in node.args
         for part in (arg, *(arg.args if arg.op in _WRAPPERS else ()))
         if part.several and _stands_for(part, role)

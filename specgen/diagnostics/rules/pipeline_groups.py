@@ -1,4 +1,4 @@
-"""SG59x: pipelines whose environment has groups of agents."""
+"""SG588, SG589 and SG59x: pipelines whose environment has groups of agents."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ networks:
 )
 
 JOINED_INPUTS = Rule(
-    "SG599",
+    "SG588",
     "what agents see of others can't be joined",
     """\
 A network with `of`, or one of a group that reads what is of no group, joins all that an agent sees into one vector. Trunks,
@@ -171,7 +171,7 @@ networks:
 )
 
 NEXT_ACTIONS = Rule(
-    "SG600",
+    "SG589",
     "what others do next",
     """\
 A critic of actions values the next state by what is done there. Those of its own group are what its policy would do; those of other

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 
 from specgen.expr.builtins.functions import FUNCTIONS
@@ -12,6 +11,7 @@ from specgen.expr.interval import Interval, point
 from specgen.expr.printer import Printer
 from specgen.expr.sizes import Dim, Dims, Rest, Sizes
 from specgen.expr.types import Type, Typed
+from specgen.values import replace
 
 _MAX_RANK = 64
 """No tensor of torch has more dimensions."""

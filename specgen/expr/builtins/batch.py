@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from specgen.diagnostics.rules import transforms_buffers as rules
@@ -15,6 +14,7 @@ from specgen.expr.dtypes import is_number
 from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Type, Typed
+from specgen.values import replace
 
 NEW_ROWS = "new_rows"
 """The argument that says which rows are new, in what is generated."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from specgen.diagnostics.rules import expressions as rules
@@ -18,6 +17,7 @@ from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import ANY_DIMS, Dims, Sym
 from specgen.expr.types import Type, Typed
 from specgen.precedence import AND, ATOM, COMPARE, NOT
+from specgen.values import replace
 
 _STACK: Final = next(builtin for builtin in SHAPES if builtin.name == "stack")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules.function_calls import ARGUMENT_DOMAIN
@@ -12,6 +11,7 @@ from specgen.expr.conversions import common_dtype, convert
 from specgen.expr.dtypes import COMPUTE, is_float, join
 from specgen.expr.sizes import Dim, Dims, Rest, Sym, replaced
 from specgen.expr.types import Function, Type, Typed
+from specgen.values import replace
 
 
 def fitted(

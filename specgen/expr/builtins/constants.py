@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from specgen.diagnostics.rules import expressions as rules
@@ -16,6 +15,7 @@ from specgen.expr.interval import Interval, full, monotone, store
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dims, limits
 from specgen.expr.types import Static, Type, Typed
+from specgen.values import replace
 
 
 def number(site: Site, value: Static, dtype: str) -> Typed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 from specgen.diagnostics.rules import expressions as rules
@@ -22,6 +21,7 @@ from specgen.expr.interval import full
 from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import Dim, Dims, Rest, Sizes, Sym, product
 from specgen.expr.types import Type, Typed
+from specgen.values import replace
 
 
 def _is_array(site: Site, x: Typed, least: int = 0) -> bool:

@@ -217,7 +217,7 @@ def _infer_randint(site: Site) -> Typed | None:
     first, last = low.static, high.static
     # A chain knows the values of parameters, and draws what the class of the transform draws all the same.
     fixed = not site.context.for_any_key or all(
-        node.op != "name" for end in (low, high) for node in end.nodes()
+        node.op != "name" for end in (low, high) for node in end.nodes
     )
     if fixed and isinstance(first, int) and isinstance(last, int):
         drawn = drawn_site(site, "randint", dims, dtype, first, last)

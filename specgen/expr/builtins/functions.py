@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -20,6 +19,7 @@ from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Sym, limits
 from specgen.expr.types import Static, Typed
 from specgen.precedence import ATOM, POW, TERNARY, UNARY
+from specgen.values import replace
 
 _ONE = (Param("x"),)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeGuard
 
 from specgen.diagnostics.rules import expressions as rules
@@ -16,7 +15,7 @@ from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
 from specgen.precedence import ADD, ATOM, MUL
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

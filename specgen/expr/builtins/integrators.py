@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -13,6 +12,7 @@ from specgen.expr.conversions import convert
 from specgen.expr.interval import ANYTHING
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Function, Type, Typed
+from specgen.values import replace
 
 
 def _infer(site: Site) -> Typed | None:

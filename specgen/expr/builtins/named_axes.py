@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specgen.expr.sizes import Axis, NamedAxis, merged_axes
 from specgen.expr.types import Type, Typed
+from specgen.values import replace
 
 
 def axes_of_node(own: Type, operands: Sequence[Typed]) -> tuple[Axis, ...]:

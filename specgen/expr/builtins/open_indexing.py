@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 from specgen.diagnostics.rules import expressions as rules
@@ -13,6 +12,7 @@ from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Others, Type, Typed
 from specgen.precedence import ATOM
+from specgen.values import replace
 
 
 def infer_open(site: Site, front: Sequence[IndexItem], back: Sequence[IndexItem]) -> Typed | None:

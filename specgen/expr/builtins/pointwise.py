@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from specgen.diagnostics.rules import expressions as rules
@@ -13,6 +12,7 @@ from specgen.expr.dtypes import COMPUTE, INT_RANGES, is_int
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Static, Type, Typed
 from specgen.precedence import ATOM
+from specgen.values import replace
 
 _LARGEST_FOLDED_EXPONENT = 64
 

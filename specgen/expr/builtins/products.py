@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -16,6 +15,7 @@ from specgen.expr.ranges import multiply, sums
 from specgen.expr.sizes import Dim, Dims, Sym, limits
 from specgen.expr.types import Type, Typed
 from specgen.precedence import ATOM, MUL
+from specgen.values import replace
 
 
 def _infer_product(site: Site) -> Typed | None:

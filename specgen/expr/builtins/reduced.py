@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 from specgen.diagnostics.rules import expressions as rules
@@ -16,6 +15,7 @@ from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, NamedAxis, Rest, Sym, limits, product
 from specgen.expr.types import Type, Typed
 from specgen.precedence import TERNARY
+from specgen.values import replace
 
 KEEP = Param("keep", "flag", False)
 

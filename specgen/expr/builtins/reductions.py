@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -31,6 +30,7 @@ from specgen.expr.interval import BOOLS, Interval, full, loose
 from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import NamedAxis, limits
 from specgen.expr.types import Typed
+from specgen.values import replace
 
 _PLUS = next(builtin for builtin in OPERATORS if builtin.name == "+")
 _PARAMS = (Param("x"), Param("axis", "axes", None), KEEP)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -18,6 +17,7 @@ from specgen.expr.interval import Interval, loose
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dim, limits
 from specgen.expr.types import Typed
+from specgen.values import replace
 
 LAST_AXIS = Param("axis", "axis", -1)
 ONLY_AXIS = Param("axis", "axis", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 from specgen.diagnostics.rules import expressions as rules
@@ -16,6 +15,7 @@ from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import LARGEST, Dim, Dims, Rest, Sym, limits, may_be_at_most
 from specgen.expr.types import Type, Typed
 from specgen.precedence import ATOM, MUL
+from specgen.values import replace
 
 
 def _infer_stack(site: Site) -> Typed | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Protocol
 
 from specgen.diagnostics import Rule
@@ -25,7 +25,7 @@ from specgen.expr.types import (
     Type,
     Typed,
 )
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 class Context(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
@@ -29,6 +28,7 @@ from specgen.expr.interval import Interval, loose, precision
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import limits
 from specgen.expr.types import Typed
+from specgen.values import replace
 
 
 def _operand(site: Site) -> Typed | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.chains.model import CheckedChain
 from specgen.code import named
 from specgen.plan.chains.learned import learned_record, plan_learners
@@ -16,6 +14,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.transforms.networks import chain_networks
 from specgen.plan.transforms.python import chain_objects
+from specgen.values import replace
 
 
 def chain_class(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.language_models.transforms import ModelInstance, given_models
@@ -24,6 +23,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan
 from specgen.plan.spec_text import spec_code
 from specgen.plan.transforms.networks import chain_networks, network_docs
+from specgen.values import replace
 
 
 def plan_composed_chain(checked: Checked[CheckedChain]) -> list[Item]:

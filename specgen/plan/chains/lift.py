@@ -7,8 +7,6 @@ would give it; then one call of the chain's own `advance`, on tensors with time 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.code import Code, named, using
 from specgen.plan.functions import plan_function
 from specgen.plan.interface import EnvInterface
@@ -17,6 +15,7 @@ from specgen.program.lift import Limit, lift
 from specgen.program.lifted import FIRSTS, LENGTHS, lifted
 from specgen.program.program import Component, Program
 from specgen.program.torch_text import RECORDS
+from specgen.values import replace
 
 LIFT = "_gym_lift"
 """The method that computes many steps at once."""

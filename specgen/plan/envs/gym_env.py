@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import Checked, CheckedEnv
 from specgen.plan.data import data_plan
 from specgen.plan.envs.env_class import environment_plan
@@ -12,6 +10,7 @@ from specgen.plan.interface import EnvInterface, Extra, entry_field, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
+from specgen.values import replace
 
 
 def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:

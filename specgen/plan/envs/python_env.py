@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
@@ -26,6 +24,7 @@ from specgen.plan.model import CallPlan, Text
 from specgen.plan.records import step_records
 from specgen.plan.spec_text import spec_code
 from specgen.program.program import Input, Program
+from specgen.values import replace
 
 
 def plan_python_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:

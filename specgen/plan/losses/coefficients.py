@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from specgen.check.losses.coefficients import AUTO
 from specgen.check.losses.conditions import condition_text
@@ -21,6 +20,7 @@ from specgen.plan.model import RefusalPlan, Text
 from specgen.plan.per_env import optional_annotation
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.torch_text import print_expression
+from specgen.values import replace
 
 
 def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:

@@ -20,7 +20,7 @@ def condition_code(loss: CheckedLoss, condition: Condition) -> Code:
     path = f"losses.{loss.name}"
     networks = {Symbol(f"{path}.networks.{one.name}", one.name, CALLED): one for one in loss.networks}
     asked = {has_network(path, one): _given(symbol) for symbol, one in networks.items() if one.optional}
-    typed = substituted(condition.typed, asked.get)
+    typed = substituted(condition.typed, asked)
     names = {symbol: f"self.{one.name}" for symbol, one in networks.items()}
     for role in loss.roles:
         if role.optional and role.type is not None:

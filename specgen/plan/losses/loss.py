@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Bernoulli, Forward, NetworkBuffer, Noise
 from specgen.check.losses.model import CheckedLoss, ParamRead
@@ -25,7 +23,7 @@ from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import param_annotation
 from specgen.plan.typed_keys import data_class
 from specgen.program.conditions import ALWAYS, Condition
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 def plan_loss(checked: Checked[CheckedLoss]) -> list[Item]:

@@ -91,7 +91,7 @@ def loss_class(
                 n.name,
                 str(n.target),
                 n.target is not False,
-                n.action is not None,
+                accepted[n.action] if n.action is not None else "",
                 _apart(loss, n),
                 n.members,
                 n.optional,
@@ -150,7 +150,7 @@ def loss_class(
 def _supports(loss: CheckedLoss) -> Iterator[Code]:
     """The refusals of buffers that terms are projected on, where their atoms do not rise evenly."""
     statements = (*loss.let, *loss.terms, *loss.metrics, *loss.writes)
-    nodes = (node for one in statements for node in one.typed.nodes() if node.builtin is PROJECT)
+    nodes = (node for one in statements for node in one.typed.nodes if node.builtin is PROJECT)
     read = {node.args[2].symbol for node in nodes}
     for made in loss.forward:
         if isinstance(made.value, NetworkBuffer) and made.symbol in read:

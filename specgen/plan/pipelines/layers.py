@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from specgen.check.pipelines.heads_model import QValueHead
 from specgen.check.pipelines.layers import is_index
@@ -17,7 +16,7 @@ from specgen.check.pipelines.layers_model import (
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _ACTIVATIONS = {
     "relu": "nn.ReLU",

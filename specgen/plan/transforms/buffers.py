@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.model import identifier
 from specgen.check.programs.transform_update import buffer_types_program, update_program
@@ -20,7 +19,7 @@ from specgen.plan.transforms.functions import PhaseFunction, network_annotation,
 from specgen.plan.transforms.model import LearnsPlan
 from specgen.program.hoist import hoist
 from specgen.program.program import Assign, Input, InputKind, Program
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _reads_logical(transform: CheckedTransform) -> bool:
     if not statements:
         return False
     return not _of_one_shape(transform) or any(
-        _counts_axes(node) for one in statements for node in one.typed.nodes()
+        _counts_axes(node) for one in statements for node in one.typed.nodes
     )
 
 

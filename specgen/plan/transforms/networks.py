@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from specgen.check.chains.model import CheckedChain
 from specgen.check.transforms.entries import Role
@@ -16,6 +15,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import CalledNetworkPlan, CallPlan, Field, RecordPlan
 from specgen.plan.transforms.functions import network_doc
 from specgen.plan.transforms.text import dtype_code
+from specgen.values import replace
 
 
 def plan_networks(transform: CheckedTransform) -> tuple[CalledNetworkPlan, ...]:

@@ -135,13 +135,11 @@ class KLPenalty(Transform):
 
         Raises:
             ValueError: a log-probability is not finite, or the reward is of another shape.
+            RuntimeError: a log-probability is not finite, where it is compiled.
         """
         if self.check_finite:
             for name, values in (("the policy", gen), ("the reference", ref)):
-                if bool((bad := scored & ~values.isfinite()).any()):
-                    row, token = bad.nonzero()[0].tolist()
-                    value = float(values[row, token].detach())
-                    raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
+                _refuse_not_finite(name, values, scored)
         ratio, own = log_ratio(gen, ref, scored), gen.where(scored, 0.0)
         if self.level == "sequence":
             scored = last_scored(scored)
@@ -214,6 +212,17 @@ class KLPenalty(Transform):
         shape = (*specs.shape, width, 1) if self.spread == "tokens" else spec.shape
         specs[keys[1]] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
         return specs
+
+
+def _refuse_not_finite(name: str, log_probs: Tensor, scored: Tensor) -> None:
+    """ValueError for a log-probability that is not finite; compiled a RuntimeError, since no branch depends on numbers there."""
+    bad = scored & ~log_probs.isfinite()
+    if torch.compiler.is_compiling():
+        torch._assert_async(~bad.any(), f"{name} gives a token a log-probability that is not finite")
+    elif bool(bad.any()):
+        row, token = bad.nonzero()[0].tolist()
+        value = float(log_probs[row, token].detach())
+        raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
 
 
 def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from specgen_runtime.llm.kl.generated.kl_estimators import kl_full
+from specgen_runtime.llm.models.linear_head import linear_log_probs
+from specgen_runtime.llm.models.logits import normalisers_of
 
-__all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of", "full_precision"]
+__all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of"]
 
 CHUNK_BYTES = 8 * 2**20
 """How large the float32 logits of one chunk are on a CPU: larger ones take more memory, and no less time."""
@@ -96,8 +97,8 @@ def chosen_log_probs(
 ) -> Chosen:
     """Return the log-probability of each target token, without the logits of all of them at once.
 
-    Without gradients the log-sum-exp is made in the place of the logits. With gradients a linear head has a backward
-    pass of its own, which keeps one number per token; any other one is run again in the backward pass.
+    Those of a linear head are made in tiles, see `linear_log_probs`; any other head is run for some tokens at a time, and
+    again in the backward pass.
 
     Args:
         hidden: ``[n, d]``, in the dtype of the model.
@@ -109,17 +110,12 @@ def chosen_log_probs(
         warp: what is done to the logits.
         entropy: whether the entropies are computed, too.
     """
+    if linear is not None and not warp.truncates and not torch.is_autocast_enabled(hidden.device.type):
+        weight, bias = cast("Any", linear).weight, cast("Any", linear).bias
+        found = linear_log_probs(hidden, weight, bias, targets, temperature=warp.temperature, entropy=entropy)
+        return Chosen(*found)
     rows = _rows_of_chunk(hidden, vocabulary)
     with_gradient = torch.is_grad_enabled()
-    if (
-        with_gradient
-        and linear is not None
-        and not warp.truncates
-        and not torch.is_autocast_enabled(hidden.device.type)
-    ):
-        weight, bias = cast("Any", linear).weight, cast("Any", linear).bias
-        found = _LinearChosen.apply(hidden, weight, bias, targets, warp.temperature, rows, entropy)  # type: ignore[no-untyped-call]
-        return Chosen(found[0], found[1] if entropy else None)
     parts: list[Chosen] = []
     for h, ids in _chunks(hidden, targets, rows):
         if with_gradient:
@@ -212,94 +208,10 @@ def _in_place(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> Cho
     elif warp.temperature != 1:
         logits.div_(warp.temperature)
     picked = logits.gather(-1, targets[:, None]).squeeze(-1)
-    highest = logits.amax(-1, keepdim=True)
-    logits.sub_(highest)
-    # the mean of the shifted logits needs them and their exponentials at once
-    exponentials = logits.exp() if entropy else logits.exp_()
-    total = exponentials.sum(-1)
-    shifted = total.log()
-    log_probs = picked - (shifted + highest.squeeze(-1))
-    if not entropy:
-        return Chosen(log_probs)
-    return Chosen(log_probs, shifted - exponentials.mul_(_finite(logits, warp)).sum(-1) / total)
+    normaliser, mean = normalisers_of(logits, means=entropy)
+    return Chosen(picked - normaliser, None if mean is None else normaliser - mean)
 
 
 def _finite(logits: Tensor, warp: Warp) -> Tensor:
     """Logits with 0 for what is never drawn: its probability is 0, and 0 times -inf is NaN."""
     return logits.masked_fill(logits == -torch.inf, 0.0) if warp.truncates else logits
-
-
-class _LinearChosen(torch.autograd.Function):
-    """Log-probabilities, and entropies, through a linear head: the backward pass makes the softmax anew.
-
-    With p the probabilities, y the target and H the entropy, the gradient to the logits is
-    ``g (1_y - p)`` from the log-probability and ``-g p (log p + H)`` from the entropy.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        temperature: float,
-        rows: int,
-        entropy: bool,
-    ) -> tuple[Tensor, Tensor]:
-        warp = Warp(temperature)
-        parts = [
-            _in_place(full_precision(F.linear(h, weight, bias)), ids, warp, entropy)
-            for h, ids in _chunks(hidden, targets, rows)
-        ]
-        log_probs = torch.cat([part.log_probs for part in parts])
-        entropies = (
-            torch.cat([cast("Tensor", part.entropy) for part in parts]) if entropy else log_probs.new_empty(0)
-        )
-        ctx.save_for_backward(hidden, weight, bias, targets, log_probs, entropies)
-        ctx.settings = temperature, rows, entropy
-        return log_probs, entropies
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, targets, log_probs, entropies = ctx.saved_tensors
-        temperature, rows, entropy = ctx.settings
-        of_log_probs, of_entropies = gradients
-        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        of_hidden = torch.empty_like(hidden) if needs_hidden else None
-        of_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
-        of_bias = torch.zeros_like(bias, dtype=wide) if needs_bias else None
-        for start in range(0, hidden.shape[0], rows):
-            part = slice(start, start + rows)
-            h, ids, g = hidden[part], targets[part, None], of_log_probs[part, None]
-            log_p = full_precision(F.linear(h, weight, bias))
-            if temperature != 1:
-                log_p.div_(temperature)
-            log_p.sub_(log_p.gather(-1, ids).sub_(log_probs[part, None]))  # which is the log-sum-exp
-            if entropy:
-                outer = (log_p + entropies[part, None]).mul_(of_entropies[part, None]).add_(g)
-                of_logits = log_p.exp_().mul_(outer).neg_()
-            else:
-                of_logits = log_p.exp_().mul_(-g)
-            of_logits.scatter_add_(-1, ids, g)
-            if temperature != 1:
-                of_logits.div_(temperature)
-            if of_bias is not None:
-                of_bias += of_logits.sum(0)
-            narrow = of_logits.to(weight.dtype)
-            if of_hidden is not None:
-                of_hidden[part] = narrow @ weight
-            if of_weight is not None:
-                of_weight.addmm_(narrow.t().to(wide), h.to(wide))
-        return (
-            of_hidden,
-            None if of_weight is None else of_weight.to(weight.dtype),
-            None if of_bias is None else of_bias.to(bias.dtype),
-            *(None,) * 4,
-        )
-
-
-def full_precision(logits: Tensor) -> Tensor:
-    """Logits in at least float32: a log-softmax in bfloat16 is off by hundredths."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from specgen_runtime.llm.models.autocast import autocasting, states_as_stored
-from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp, chosen_log_probs, full_precision
+from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp, chosen_log_probs
+from specgen_runtime.llm.models.logits import full_precision
 from specgen_runtime.objectives.layers import runs_forward_alone
 
 __all__ = [
