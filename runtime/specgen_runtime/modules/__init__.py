@@ -38,6 +38,7 @@ from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.gsde_policy import GSDEHead, GSDEPolicy
 from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
+from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
@@ -86,6 +87,7 @@ __all__ = [
     "Autocast",
     "BatchRenorm1d",
     "Categorical",
+    "CentralizedNet",
     "ConsistentDropout",
     "ConsistentDropoutModule",
     "Conv3dNet",
