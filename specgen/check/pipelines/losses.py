@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss, CoefficientPart
+from specgen.check.losses.model import CheckedLoss, CoefficientPart, LossRole
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Parameter, dotted
 from specgen.check.names import Names
@@ -124,7 +124,23 @@ def _read_loss(
     keys: dict[str, Key] = {}
     if group is not None and env is not None:
         loss, keys = of_group(loss, group, env)
+    elif env is not None:
+        loss, keys = _of_action(loss, env)
     return _arguments(file, name, (*place, key.text), loss, keys, group, numbers, sink)
+
+
+def _of_action(loss: CheckedLoss, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
+    """The loss with the key of the only action of an environment, and that key if it is not the loss's own."""
+    keys = [entry.key for entry in env.actions]
+    named = [role for role in loss.roles if role.name == "action" and role.key not in keys]
+    if len(keys) != 1 or not named:
+        return loss, {}
+    found = {role.accepted: keys[0] for role in named}
+    return replace(loss, roles=_with_keys(loss, found)), found
+
+
+def _with_keys(loss: CheckedLoss, keys: Mapping[str, Key]) -> tuple[LossRole, ...]:
+    return tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
 
 
 def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
@@ -140,8 +156,7 @@ def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[Ch
         of_all = root is not None and root.role in ("done", "reward") and dotted(below) not in env.entries
         if not of_all and role.name != "priority_weight":
             keys[role.accepted] = below
-    roles = tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
-    return replace(loss, roles=roles), keys
+    return replace(loss, roles=_with_keys(loss, keys)), keys
 
 
 def _arguments(
