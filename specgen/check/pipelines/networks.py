@@ -121,7 +121,8 @@ class NetworkReader:
 
     def _chooses_for_sure(self) -> bool:
         """Whether a policy without a distribution is to act by one of finitely many, which is reported once for the loss."""
-        sure = (role.name for role in self.loss.loss.networks if self._writes_action(role))
+        roles = self.loss.loss.networks
+        sure = (role.name for role in roles if self._writes_action(role) and not role.policy)
         name = next((self.declared[role] for role in sure if role in self.declared), None)
         if name is None or len(self.env.actions) != 1:
             return False
