@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from specgen.check.language_models.recorded import check_recorded_tokenizers
 from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
-from specgen.check.pipelines.data_model import PipelineData, RecordedData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, Setting
 from specgen.check.pipelines.visible import Scopes
@@ -24,6 +24,9 @@ from specgen.schema.pipeline_data import Recorded
 
 _LOG_PROBS = "log_probs"
 """What the key of another model's log-probabilities ends with: `next.ref_log_probs.full`, `next.teacher_log_probs.full`."""
+
+_OF_TEACHER: Key = ("next", "teacher_log_probs", "full")
+"""Where losses read what a teacher says, which makes a model's own answers data, too."""
 
 
 def read_conversations(
@@ -125,8 +128,17 @@ def imitating(losses: Sequence[PipelineLoss], data: PipelineData | None) -> Pipe
     """A loss of a language model that needs recorded conversations, where the data are other ones."""
     if data is None or isinstance(data, RecordedData):
         return None
-    talking = (loss for loss in losses if any(one.language_model is not None for one in loss.networks))
-    return next((loss for loss in talking if not is_on_policy(loss)), None)
+    for loss in losses:
+        talks = any(one.language_model is not None for one in loss.networks)
+        taught = is_taught(loss) and isinstance(data, OnPolicyData)
+        if talks and not taught and not is_on_policy(loss):
+            return loss
+    return None
+
+
+def is_taught(loss: PipelineLoss) -> bool:
+    """Whether a loss brings a model near to a teacher, whose answers or its own it may be given."""
+    return any(key == _OF_TEACHER for _, key in _reading(loss))
 
 
 def reference_key(losses: Sequence[PipelineLoss]) -> Key:
