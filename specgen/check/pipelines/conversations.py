@@ -79,7 +79,7 @@ class ConversationsCheck:
         ]
         for loss, values in zip(losses, given, strict=True):
             self._check_loss(loss, values)
-            if isinstance(data, OnPolicyData) and is_taught(loss):
+            if isinstance(data, OnPolicyData) and is_taught(loss.loss):
                 self._check_direction(loss, values)
         check_recorded_conversations(self.file, self.path, losses, data, self.sink)
         if not models:
