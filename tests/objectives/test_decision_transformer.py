@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from specgen_std.losses.behavior_cloning import BCLoss
 from specgen_std.losses.decision_transformer import DTLoss
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -52,3 +53,17 @@ def test_the_formula() -> None:
     wanted = ((network(data.clone())["action_pred"] - data["action"]) ** 2).mean()
     torch.testing.assert_close(loss(data)["loss"], wanted)
     assert "action_pred" not in data
+
+
+@pytest.mark.peers
+def test_nothing_of_the_next_record_is_read() -> None:
+    """What a loss reads can be selected, or given by keywords: `in_keys` names nothing else."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    for cls, options in ((DTLoss, {"action_pred": "action_pred"}), (BCLoss, {})):
+        mine, theirs = cls(predictor()), getattr(objectives, cls.__name__)(predictor())
+        for loss in (mine, theirs):
+            loss.set_keys(**options)
+        assert set(mine.in_keys) == set(theirs.in_keys) == {"observation", "action"}
+    loss, data = DTLoss(predictor()), steps(4, 3).select("observation", "action")
+    loss.set_keys(action_pred="action_pred")
+    assert torch.equal(loss(**data), loss(data)["loss"])

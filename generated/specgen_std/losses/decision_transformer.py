@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=655e0a3dca89905a642fe6de3afa6ff4f3ec416a73ba56c196902dc85b755e5b
+# specgen: sha256=92c8dd688cc990f97e21aee608ab8ad4b31a3ba91900d23649e02fe47a3378f6
 """Decision transformers."""
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class DTLoss(LossModule):
         "action_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("actor_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss"]
 
     actor_network: TensorDictModuleBase
@@ -228,6 +229,7 @@ class OnlineDTLoss(LossModule):
         "max_alpha": {"above": 0},
         "samples_mc_entropy": {"at_least": 1},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
 
     actor_network: TensorDictModuleBase

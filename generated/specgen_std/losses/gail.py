@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=83d7a495e231978432f2d37c4f4c8302c70a719ed5376a32d6414942a9f99748
+# specgen: sha256=2aaf5678d52b4beae4d06be9adcebb4431af9897b858b727c5e5f33490315707
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ class GAILLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
     ranges: ClassVar[Mapping[str, Limits]] = {"gp_lambda": {"at_least": 0}}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 
     discriminator_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32ce64a9ede8a9771550342b363b8f8168327e68d4979d5e00c2a65373a6531d
+# specgen: sha256=0c254ed0bbf787fd0d675d9b652ec3f4282078b61f0a98baac8d2e61e2e343fa
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -214,6 +214,7 @@ class GRPOLoss(LossModule):
         "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -658,6 +659,7 @@ class DAPO(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -1104,6 +1106,7 @@ class CISPOLoss(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",

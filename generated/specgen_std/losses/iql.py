@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=10aecd67aeaa3d629901f9bd778d272dcd98efce4e5cbf498a1d93f465181c25
+# specgen: sha256=ac549df8ade1e742ddffc6473c50d04b27549590452bd57bb1f1c7f0c0f0ef84
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -523,6 +523,7 @@ class DiscreteIQLLoss(IQLLoss):
         "temperature": {"at_least": 0},
         "expectile": {"at_least": 0, "at_most": 1},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=308f480e2e75bbdd56f320894bf3ad96c53ee2e4fa5aebe81329912a3d9b3492
+# specgen: sha256=ca06f64d727c18034826205df912b55bdd12e137ee601688fc6bc8be079cbcfd
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -287,6 +287,7 @@ class MAPPOLoss(ClipPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -897,6 +898,7 @@ class IPPOLoss(MAPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=02a85624cb4e0f7533a7edbf725c94ca8cf378856b4cffaf8befb9a1442d293f
+# specgen: sha256=b2d3d74db8e42cbbb5779ce3d87ae32d4982ef413b047f2c6ecca5b774f7597d
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -794,6 +794,7 @@ class ClipPPOLoss(PPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -1375,6 +1376,7 @@ class KLPENPPOLoss(PPOLoss):
         "decrement": {"at_most": 1, "above": 0},
         "samples_mc_kl": {"at_least": 1},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "kl",

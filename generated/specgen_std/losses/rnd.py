@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a28a6890a9df2ac4935e4f143bc9497784c168859e5a61815da6811b9bc7bf0b
+# specgen: sha256=a146659b319e35c41ad4ba8715dad0091782790e14631cea6204787d1fb11932
 """Random network distillation."""
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class RNDLoss(LossModule):
         "obs_clip": {"above": 0},
         "update_fraction": {"at_least": 0, "at_most": 1},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_predictor", "prediction_error"]
 
     predictor_network: nn.Module

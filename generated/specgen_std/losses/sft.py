@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ec194ceaa9f5d78dc57847463de21f992ccd35b16a6c184a0381d45a7582d6a1
+# specgen: sha256=5104857811f14e4a9b440c4f6c3200096bf6c64a47d153e5db42f874dca8c30e
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ class SFTLoss(LossModule):
     }
     ranges: ClassVar[Mapping[str, Limits]] = {"kl_to_ref_coeff": {"at_least": 0}, "beta": {"above": 0}}
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 
     actor_network: TensorDictModuleBase

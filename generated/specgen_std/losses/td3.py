@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c49953f7b0dcfc093b2f66a19ad3efc81ba73447fd7a996012ad0cb2238c5999
+# specgen: sha256=27be8cf4fefaa81fdaa9179dc79e22b3fd24f1870a5a67d25f273bdda403611c
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -536,6 +536,7 @@ class TD3BCLoss(TD3Loss):
         "noise_clip": {"at_least": 0},
         "alpha": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
         "loss_qvalue",
