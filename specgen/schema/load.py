@@ -59,6 +59,10 @@ class SchemaFile:
         found = find(self.root, path)
         return found.span if found is not None else self.root.span
 
+    def whole_span(self, *path: str | int) -> Span:
+        """From the last key of `path` to the end of its value."""
+        return self.key_span(*path).to(self.span(*path))
+
     def span(self, *path: str | int) -> Span:
         """The span of the value at `path`, or of the nearest enclosing node."""
         for end in range(len(path), -1, -1):

@@ -58,13 +58,13 @@ def test_what_the_environment_lacks_is_added(there: tuple[str, ...]) -> None:
 def test_first_steps_have_the_name_that_is_read() -> None:
     env = with_primers(CartPole(), remembering("begins"))
     assert {"begins", "memory"} <= set(env.reset().keys())
-    assert "is_init" not in env.reset().keys()
+    assert "is_init" not in env.reset()
 
 
 def test_noise_that_begins_anew() -> None:
     env = Pendulum()
     noise = OrnsteinUhlenbeckProcessModule(spec=env.action_spec)
     policy = TensorDictSequential(TensorDictModule(nn.Linear(3, 1), ["observation"], ["action"]), noise)
-    assert "is_init" in with_primers(env, policy).rollout(3, policy).keys()
+    assert "is_init" in with_primers(env, policy).rollout(3, policy)
     assert with_primers(env, policy[0]) is env
     assert with_primers(env, lambda tensordict: tensordict) is env

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=92c8dd688cc990f97e21aee608ab8ad4b31a3ba91900d23649e02fe47a3378f6
+# specgen: sha256=ef5ca476e0235cb3999ba3dcb41326bd4a455ac9f060b1fb31017a6d769db897
 """Decision transformers."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -223,10 +223,11 @@ class OnlineDTLoss(LossModule):
         "loss_entropy": ("actor_network",),
         "loss_alpha": ("log_alpha",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
         "samples_mc_entropy": {"at_least": 1},
     }
     reads_next = False

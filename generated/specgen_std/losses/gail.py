@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2aaf5678d52b4beae4d06be9adcebb4431af9897b858b727c5e5f33490315707
+# specgen: sha256=2090671c24805e4c24e7751d25ef0d94246711bc4b669557e6c3004ac9bd5f1d
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -124,7 +124,7 @@ class GAILLoss(LossModule):
         "discriminator_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {"gp_lambda": {"at_least": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {"gp_lambda": {"at_least": 0}}
     reads_next = False
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a146659b319e35c41ad4ba8715dad0091782790e14631cea6204787d1fb11932
+# specgen: sha256=1e156d85c8da8435d497274c9ea8a003c999a11bdf4674b0179afdf8035c0d63
 """Random network distillation."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
 
 __all__ = ["RNDLoss", "RNDLossOutput", "RNDLossTerms"]
@@ -95,7 +95,7 @@ class RNDLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "obs_clip": {"above": 0},
         "update_fraction": {"at_least": 0, "at_most": 1},
     }

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5104857811f14e4a9b440c4f6c3200096bf6c64a47d153e5db42f874dca8c30e
+# specgen: sha256=bad517e86ac60f38bfdccd9d397b1d4f9873f3bee19ed0da18b0c9ee507dbf9e
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -139,7 +139,10 @@ class SFTLoss(LossModule):
         "loss_sft": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {"kl_to_ref_coeff": {"at_least": 0}, "beta": {"above": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "beta": {"above": 0},
+    }
     reads_rows = True
     reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]

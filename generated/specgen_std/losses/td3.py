@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=27be8cf4fefaa81fdaa9179dc79e22b3fd24f1870a5a67d25f273bdda403611c
+# specgen: sha256=4456bf7f84134e5172a4ab7aff1aa1d92afe2c35b33d646e68f60c06b229e752
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -161,7 +161,7 @@ class TD3Loss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "policy_noise": {"at_least": 0},
         "noise_clip": {"at_least": 0},
@@ -530,7 +530,7 @@ class TD3BCLoss(TD3Loss):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "policy_noise": {"at_least": 0},
         "noise_clip": {"at_least": 0},
