@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=66a2f8d99cb75bd31f8ee2ac8ce3350c321e5b1dacb97a9988bc5a97a884c39c
+# specgen: sha256=cdd27415add8d74981fd51d13f3e3c53f175bf83fe39cd5f6b0ca398e66c61ec
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class BCLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_bc"]
 
     actor_network: TensorDictModuleBase
