@@ -47,7 +47,7 @@ class Type:
     @property
     def open(self) -> bool:
         """Whether nobody knows how many feature dimensions there are."""
-        return self.rest is not None
+        return bool(self.dims) and self.rest is not None
 
     @property
     def rest(self) -> Rest | None:
