@@ -165,8 +165,8 @@ def check_and_plan(
     plan = plan_file(checked, job.output, envs, imported)
     for name, module in names_of_two(plan):
         place = plan.declared.get(name)
-        other = f"what is generated for `{place[1]}`" if place else "something else that it imports"
-        message = f"generated code uses `{name}` of {module}, and {other} would be called so"
+        what = f"what is generated for `{place[1]}`" if place else "something else that it imports"
+        message = f"generated code uses `{name}` of {module}, and {what} would be called so"
         help = f"rename the `{name}` of {module}, or {f'`{place[1]}`' if place else 'the other one'}"
         sink.add(NAME_TAKEN.at(file.key_span(*(place or ("import",))), message, help=help))
     return sink.items, None if sink.has_errors else plan, seen

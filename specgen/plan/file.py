@@ -10,7 +10,7 @@ from specgen.imported import Import
 from specgen.plan.chains.chain import plan_chain
 from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
-from specgen.plan.items import Item, ModulePlan
+from specgen.plan.items import Item, ModulePlan, Parts
 from specgen.plan.module import plan_module
 from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
 from specgen.plan.shared_functions import plan_shared_function
