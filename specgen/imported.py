@@ -158,9 +158,11 @@ _RUNTIME_LOSSES = (
 )
 _RUNTIME_SAMPLES = (
     "sample_count",
+    "sample_effective_fraction",
     "sample_logsumexp",
     "sample_max",
     "sample_mean",
+    "sample_standardized",
     "sample_std",
     "sample_sum",
     "sample_var",
@@ -213,7 +215,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.envs.rendering", name) for name in ("Picture", "RenderedEnv")},
-    "filled_row": Import("specgen_runtime.envs.gym.rows", "filled_row"),
+    **{name: Import("specgen_runtime.envs.gym.row_values", name) for name in ("filled_row", "row_number")},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{
@@ -222,7 +224,7 @@ IMPORTABLE: dict[str, Import] = {
         for name in names
     },
     **{name: Import("specgen_runtime.params", name) for name in ("as_ints", "float_param", "int_param")},
-    "Limits": Import("specgen_runtime.params", "Limits", typing_only=True),
+    "NumberRange": Import("specgen_runtime.params", "NumberRange", typing_only=True),
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),

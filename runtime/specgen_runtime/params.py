@@ -11,7 +11,16 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 from torch import Tensor
 
-__all__ = ["Limits", "as_ints", "check_range", "element", "float_param", "int_param", "wrong_type"]
+__all__ = [
+    "Limits",
+    "NumberRange",
+    "as_ints",
+    "check_range",
+    "element",
+    "float_param",
+    "int_param",
+    "wrong_type",
+]
 
 
 class Limits(TypedDict, total=False):
@@ -21,6 +30,12 @@ class Limits(TypedDict, total=False):
     at_most: float | None
     above: float | None
     below: float | None
+
+
+class NumberRange(Limits, total=False):
+    """The limits of a number that may be assigned, and whether None may be, too."""
+
+    optional: bool
 
 
 def float_param(name: str, value: Any, **limits: Unpack[Limits]) -> float:

@@ -231,7 +231,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if len(plan.parts) > 1 or plan.parent:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
-        yield from ("Limits", *plan.ranges.uses)
+        yield from ("NumberRange", *plan.ranges.uses)
     if any(method.call is None for method in plan.methods):
         yield "term_alone"
     if any(method.conditional for method in plan.methods):

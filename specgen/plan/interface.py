@@ -50,6 +50,7 @@ PassedKind = Literal[
     "root",  # a field of Root, by its Python name
     "next",  # a field of Next, by its Python name
     "now",  # an entry before the step, or an action, by its key
+    "written",  # a state of the policy as this left it to the step, by its key
     "later",  # an entry after the step, by its key
     "local",  # what the caller has under this name
     "witness",  # a tensor that tells the batch shape and the device
@@ -133,6 +134,7 @@ class EnvInterface:
         pieces: its programs, for chains around it.
         picture: what is drawn of a state.
         networks: the documentation of the networks that its constructor takes.
+        written: the states of policies that its step function takes, behind the actions.
     """
 
     env: CheckedEnv
@@ -151,6 +153,7 @@ class EnvInterface:
     pieces: EnvPieces = field(default_factory=EnvPieces)
     picture: Picture | None = None
     networks: tuple[str, ...] = ()
+    written: tuple[Key, ...] = ()
 
     @property
     def name(self) -> str:

@@ -24,6 +24,7 @@ InputKind = Literal[
     "state",  # what one step reads of the step before it
     "flag",  # a done flag before the step
     "action",
+    "written",  # a state of the policy, as it left it to the step
     "draw",  # random numbers, drawn by whoever calls the program
     "data",  # other entries of a tensordict
     "given",  # what the environment behind a chain returned

@@ -216,6 +216,22 @@ class TestSampling:
         buffer = ReplayBuffer(storage=storage, sampler=PrioritizedSampler(6, 1.0, 1.0))
         assert set(buffer.sample(60, return_info=True)[1]["index"].tolist()) == set(range(6))
 
+    @pytest.mark.parametrize("within", [False, True])
+    @pytest.mark.parametrize("capacity", [4, 6])
+    def test_priorities_before_a_storage(self, capacity: int, within: bool) -> None:
+        sampler = PrioritizedSampler(capacity, 1.0, 1.0, eps=0.0, max_priority_within_buffer=within)
+        sampler.update_priority(torch.arange(4), torch.tensor([0.0, 1, 0, 3]))
+        storage = LazyTensorStorage(6)
+        storage.set(range(6), transitions(6))
+        index, _ = sampler.sample(storage, 4_000)
+        assert isinstance(index, torch.Tensor)
+        assert torch.bincount(index, minlength=6)[1] == pytest.approx(1_000, abs=120)
+        assert set(index.tolist()) == {1, 3}
+        sampler.mark_update(torch.tensor([5]), storage=storage)  # as likely as the likeliest
+        index, _ = sampler.sample(storage, 4_000)
+        assert isinstance(index, torch.Tensor)
+        assert torch.bincount(index, minlength=6)[5] == pytest.approx(4_000 * 3 / 7, abs=150)
+
 
 class TestMistakes:
     @pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])

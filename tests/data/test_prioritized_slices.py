@@ -78,9 +78,15 @@ def test_short_trajectories() -> None:
         strict.sample()
 
 
+def test_a_span_does_not_let_short_trajectories_in() -> None:
+    made = buffer(size=12, slice_len=6, span=(False, True))
+    made.extend(episodes(12))  # episodes of 7 and 5 rows
+    assert {int(episode) for _ in range(20) for episode in made.sample()["episode"]} == {0}
+
+
 @pytest.mark.parametrize(("span", "last"), [(True, 6), (1, 4), (False, 3)])
 def test_span_behind(span: bool | int, last: int) -> None:
-    made = buffer(size=4, slice_len=4, span=(False, span))
+    made = buffer(size=4, slice_len=4, span=[False, span])
     made.extend(episodes(7))
     samples = [made.sample() for _ in range(60)]
     assert max(int(sample["index"][0]) for sample in samples) == last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,18 +12,21 @@ from specgen_runtime.data import (
     ImmutableDatasetWriter,
     LazyMemmapStorage,
     LazyTensorStorage,
+    ListStorage,
+    PrioritizedReplayBuffer,
     PrioritizedSampler,
     ReplayBuffer,
     Storage,
+    TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
     TensorStorage,
 )
 from specgen_runtime.transforms import MultiStepTransform, RandomCropTensorDict, Transform
 from specgen_std.transforms import ObservationNorm
-from tensordict import TensorDict, tensorclass
+from tensordict import TensorDict, lazy_stack, tensorclass
 from tensordict.tensorclass import NonTensorData
 
-from tests.data.transitions import numbers, transitions
+from tests.data.transitions import episodes, numbers, transitions
 
 STORAGES: list[Callable[..., Storage]] = [LazyTensorStorage, LazyMemmapStorage]
 
@@ -50,6 +54,11 @@ class TestWriting:
         buffer = ReplayBuffer(storage=make(3))
         assert [int(buffer.add(transitions(1, n)[0])) for n in range(5)] == [0, 1, 2, 0, 1]
         assert numbers(buffer[:]) == [3, 4, 2]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            parts = ReplayBuffer(storage=make(3))
+            parts.add(transitions(4))  # a row may be a trajectory
+        assert parts[:].shape == (1, 4)
 
     def test_what_is_written_is_a_copy(self, make: Callable[..., Storage]) -> None:
         buffer, data = ReplayBuffer(storage=make(5)), transitions(3)
@@ -134,6 +143,14 @@ class TestWriting:
         buffer = ReplayBuffer(storage=make(10), batch_size=3)
         buffer.extend([transitions(1, n)[0] for n in range(3)])
         assert numbers(buffer[:]) == [0, 1, 2]
+        wider = transitions(2).set("observation", torch.zeros(2, 3))
+        differing = lazy_stack([transitions(2), wider], 1)
+        with pytest.raises(RuntimeError, match=r"'observation' is \[2, 1\] in the first.*\[2, 3\]"):
+            ReplayBuffer(storage=make(10)).extend(differing)
+        with pytest.raises(RuntimeError, match=r"'next', 'reward'.* is \[1\] in the first.*missing in"):
+            ReplayBuffer(storage=make(10)).extend(
+                [transitions(1)[0], transitions(1)[0].exclude(("next", "reward"))]
+            )
         with pytest.raises(TypeError, match="'text' holds NonTensorData"):
             ReplayBuffer(storage=make(10)).extend(
                 transitions(2).set("text", NonTensorData("a", batch_size=[2]))
@@ -158,6 +175,26 @@ class TestWriting:
         assert buffer["next", "reward"].tolist() == [[1.0]] * 5
         with pytest.raises(IndexError):
             buffer[7]
+
+    def test_items_of_several_dimensions(self, make: Callable[..., Storage]) -> None:
+        """Counted as data come in: `[environment, time]`, though rows are moments."""
+        buffer = ReplayBuffer(storage=make(12, ndim=2))
+        buffer.extend(episodes(4, 0, 2))
+        expected = buffer[:]["observation"].clone()
+        other = buffer[0, 0].clone()
+        other["observation"] = torch.tensor([-1.0])
+        for index in ((1, 2), (0, slice(1, 3)), (slice(None), 3), ([0, 2], [2, 0]), 1, torch.tensor([2])):
+            buffer[index] = other
+            expected[index] = -1.0
+            assert torch.equal(buffer[:]["observation"], expected)
+        buffer[1:] = buffer[:2].clone()
+        expected[1:] = expected[:2].clone()
+        assert torch.equal(buffer[:]["observation"], expected)
+        assert (len(buffer), buffer.write_count) == (12, 4)
+        with pytest.raises(KeyError, match="'episode' is in the replay buffer, and missing"):
+            buffer[0, 0] = other.exclude("episode")
+        with pytest.raises(RuntimeError, match="expand"):
+            buffer[0, :2] = buffer[0, :3]
 
     def test_empty(self, make: Callable[..., Storage]) -> None:
         buffer = ReplayBuffer(storage=make(4), batch_size=2)
@@ -296,3 +333,18 @@ class TestTransforms:
         buffer = ReplayBuffer(storage=LazyTensorStorage(4), transform=Doubled())
         with pytest.raises(TypeError, match="this replay buffer holds Tensors"):
             buffer.extend(torch.arange(3))
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, TensorDictReplayBuffer])
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_without_a_storage_rows_are_kept_in_a_list(kind: type[ReplayBuffer], prioritized: bool) -> None:
+    made: type[ReplayBuffer] = kind
+    options = {}
+    if prioritized:
+        made = PrioritizedReplayBuffer if kind is ReplayBuffer else TensorDictPrioritizedReplayBuffer
+        options = {"alpha": 0.7, "beta": 0.5}
+    buffer = made(batch_size=3, **options)
+    assert isinstance(buffer.storage, ListStorage)
+    assert buffer.extend(transitions(1_001))[-1] == 0
+    assert len(buffer) == 1_000
+    assert buffer.sample().shape == (3,)

@@ -116,6 +116,20 @@ class TestSampling:
             written.result()
         assert buffer.write_count == 64 + 300 * 40
 
+    def test_more_prefetched_samples_than_one_s_own(self) -> None:
+        def made(prefetch: int) -> ReplayBuffer:
+            generator = torch.Generator().manual_seed(prefetch)
+            return ReplayBuffer(
+                storage=LazyTensorStorage(20), batch_size=3, prefetch=prefetch, generator=generator
+            )
+
+        saved, other = made(3), made(1)
+        saved.extend(transitions(20))
+        saved.sample()
+        other.load_state_dict(saved.state_dict())
+        for _ in range(5):
+            assert numbers(other.sample()) == numbers(saved.sample())
+
     def test_what_a_prefetched_transform_raises(self) -> None:
         buffer = ReplayBuffer(storage=LazyTensorStorage(5), batch_size=2, prefetch=2)
         buffer.append_transform(lambda data: data.set("late", data["missing"]))

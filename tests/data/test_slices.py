@@ -99,6 +99,8 @@ def test_padded() -> None:
         copies = part[~real]
         assert (copies["observation"] == part[real]["observation"][-1]).all()
         assert not copies["next", "truncated"].any()
+    whole = sampled({"slice_len": 5, "strict_length": False, "pad_output": True}, [7], 30)
+    assert whole["collector", "mask"].all()  # samples have the same entries whatever is drawn
     with pytest.raises(ValueError, match="pad_output fills up short parts"):
         SliceSampler(slice_len=5, pad_output=True)
 
@@ -108,7 +110,7 @@ def test_padded() -> None:
     [
         (False, {(0, 4), (1, 5), (2, 6), (3, 7)}),
         (1, {(0, 3), (0, 4), (1, 5), (2, 6), (3, 7), (4, 7)}),
-        ((2, False), {(0, 2), (0, 3), (0, 4), (1, 5), (2, 6), (3, 7)}),
+        ([2, False], {(0, 2), (0, 3), (0, 4), (1, 5), (2, 6), (3, 7)}),
         ((False, True), {(0, 4), (1, 5), (2, 6), (3, 7), (4, 7), (5, 7), (6, 7)}),
         (True, {(0, 1), (0, 2), (0, 3), (0, 4), (1, 5), (2, 6), (3, 7), (4, 7), (5, 7), (6, 7)}),
     ],
@@ -161,6 +163,36 @@ def test_several_flags() -> None:
     starts = set((buffer.sample()["observation"].reshape(30, 3)[:, 0] / 100).long().tolist())
     assert starts <= {0, 3, 4, 7}
     assert starts >= {0, 7}
+
+
+def test_flags_of_several_agents() -> None:
+    """A row of which any flag is set is an end."""
+    data = transitions(10).exclude("next")
+    data["next", "done"] = torch.zeros(10, 3, 1, dtype=torch.bool)
+    data["next", "done"][4, 1] = data["next", "done"][6, 0] = True
+    buffer = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SliceSampler(slice_len=3), batch_size=300)
+    buffer.extend(data)
+    starts = (buffer.sample()["observation"].reshape(100, 3)[:, 0] / 100).long().tolist()
+    assert set(starts) == {0, 1, 2, 7}
+
+
+def test_where_numbers_were_found() -> None:
+    def found(data: TensorDict, **options: Any) -> Any:
+        buffer = ReplayBuffer(
+            storage=LazyTensorStorage(9), sampler=SliceSampler(slice_len=2, **options), batch_size=4
+        )
+        buffer.extend(data)
+        buffer.sample()
+        assert isinstance(buffer.sampler, SliceSampler)
+        return buffer.sampler.traj_key
+
+    data = episodes(9)
+    assert found(data) == "episode"
+    data["collector", "traj_ids"] = data["episode"]
+    assert found(data) == ("collector", "traj_ids")
+    assert found(data, traj_key="episode") == "episode"
+    assert found(data, end_key=("next", "done")) is None
+    assert found(transitions(9)) is None
 
 
 def test_boundaries_are_found_again_when_rows_change() -> None:

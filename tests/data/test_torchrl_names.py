@@ -82,3 +82,6 @@ def test_methods() -> None:
     mine = ours.TensorDictReplayBuffer(storage=ours.LazyTensorStorage(3))
     there = {name for name in dir(theirs.TensorDictReplayBuffer) if not name.startswith("_")}
     assert there - set(dir(mine)) == METHODS
+    sample = (kind.TensorDictReplayBuffer.sample for kind in (theirs, ours))
+    left_out, _ = (set(inspect.signature(method).parameters) for method in sample)
+    assert left_out - {"self", "batch_size", "return_info"} == {"include_info"}

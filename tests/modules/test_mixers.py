@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from specgen_runtime.modules import Mixer, QMixer, VDNMixer
@@ -70,3 +72,17 @@ def test_other_shapes_are_refused(mixer: Mixer, inputs: tuple[Tensor, ...], mess
 def test_no_state_is_refused() -> None:
     with pytest.raises(TypeError, match="QMixer reads tensors, got None"):
         QMixer((4,), 8, 3)(torch.zeros(2, 3, 1), None)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: VDNMixer(0), "n_agents must be >= 1, got 0"),
+        (lambda: QMixer((4,), 8, 0), "n_agents must be >= 1, got 0"),
+        (lambda: QMixer((4,), 0, 3), "mixing_embed_dim must be >= 1, got 0"),
+        (lambda: QMixer((4, 0), 8, 3), "state_shape must be >= 1, got 0"),
+    ],
+)
+def test_sizes_below_one_are_refused(make: Callable[[], Mixer], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        make()

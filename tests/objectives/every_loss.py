@@ -8,7 +8,7 @@ from typing import Any
 
 import specgen_std.losses
 import torch
-from specgen_runtime.modules import DistributionalQValueActor
+from specgen_runtime.modules import DistributionalQValueActor, QMixer
 from specgen_runtime.objectives import LossModule
 from tensordict import TensorDict
 from tensordict.nn import (
@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from tests.objectives.language_models import VOCABULARY
 from tests.objectives.language_models import batch as tokens
 
-N_OBS, N_ACT = 4, 2
+N_OBS, N_ACT, N_AGENTS = 4, 2, 3
 
 DISCRETE = {"DQNLoss", "DistributionalDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss"}
 """Losses over actions that are one of `N_ACT`."""
 
 AGENTS = {"MAPPOLoss", "IPPOLoss"}
-"""Losses whose samples are agents: three of them."""
+"""Losses whose samples are agents: `N_AGENTS` of them."""
 
 CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 """Losses whose policy gives an action, and no distribution."""
@@ -50,6 +50,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "CQLLoss": {"target_entropy": -float(N_ACT)},
     "CrossQLoss": {"target_entropy": -float(N_ACT)},
     "DistributionalDQNLoss": {"gamma": 0.9},
+    "QMixerLoss": {"action_space": "one-hot"},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},
@@ -146,6 +147,14 @@ def network(loss: str, name: str) -> nn.Module:
         )
     if name == "actor_network":
         return policy(loss)
+    if loss == "QMixerLoss" and name == "local_value_network":
+        return TensorDictModule(
+            layers(N_OBS, N_ACT), in_keys=[("agents", "observation")], out_keys=[("agents", "action_value")]
+        )
+    if loss == "QMixerLoss":
+        mixer = QMixer(state_shape=(N_OBS,), mixing_embed_dim=8, n_agents=N_AGENTS)
+        keys: list[Any] = [("agents", "chosen_action_value"), "state"]
+        return TensorDictModule(mixer, in_keys=keys, out_keys=["chosen_action_value"])
     if loss == "RNDLoss":
         return layers(N_OBS, 3)
     if name == "discriminator_network":
@@ -192,8 +201,15 @@ def made(cls: type[LossModule], seed: int = 0, **keywords: Any) -> Any:
 def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
     """Data that hold what the losses read."""
     if loss in AGENTS:
-        data = batch("", *shape, 3, seed=seed)
+        data = batch("", *shape, N_AGENTS, seed=seed)
         data.batch_size = data["next"].batch_size = torch.Size(shape)
+        return data
+    if loss == "QMixerLoss":
+        data = batch("", *shape, seed=seed)
+        agents = batch("DQNLoss", *shape, N_AGENTS, seed=seed)
+        for record, of_agents in ((data, agents), (data["next"], agents["next"])):
+            record.rename_key_("observation", "state")
+            record["agents"] = of_agents.select("observation", "action", strict=False)
         return data
     generator = torch.Generator().manual_seed(seed)
 

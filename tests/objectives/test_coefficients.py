@@ -267,6 +267,9 @@ def test_what_the_constructor_refuses_is_refused_later(cls: type[LossModule]) ->
         for value in ("1", True, np.zeros(3)):
             with pytest.raises(TypeError, match=f"^{name} must be an? (integer|real number), got "):
                 setattr(loss, name, value)
+        if not limits.get("optional"):
+            with pytest.raises(TypeError, match=f"^{name} must be an? (integer|real number), got None$"):
+                setattr(loss, name, None)
         assert getattr(loss, name) is before
         setattr(loss, name, before)  # what it is may be assigned, a tensor or None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.objectives import FunctionalNetwork
+from specgen_runtime.objectives import FunctionalNetwork, input_gradient, member_gradients
 
 from tests.objectives.every_loss import batch, losses, made
 
@@ -80,3 +80,16 @@ def test_targets_are_computed_without_gradients() -> None:
     assert seen == [(False, False)]
     (gradient,) = torch.autograd.grad(terms.loss_qvalue.sum(), [next_q], allow_unused=True)
     assert gradient is None
+
+
+def test_derivatives_of_what_does_not_depend_on_its_inputs_are_zero() -> None:
+    """As `torch.func` has them, by which compiled losses compute."""
+    x, y = torch.randn(3, 2), torch.randn(3, 4, requires_grad=True)
+    constant = input_gradient(lambda x, y: torch.ones(3), x, y)
+    assert torch.equal(constant, torch.zeros(3, 6))
+    assert torch.equal(torch.func.grad(lambda x: torch.ones(3).sum())(x), torch.zeros(3, 2))
+    members = member_gradients(lambda x: torch.ones(5, 3), x)
+    assert torch.equal(members, torch.zeros(5, 3, 2))
+    of_one = input_gradient(lambda x, y: y.sum(-1) ** 2, x, y)
+    assert torch.equal(of_one[:, :2], torch.zeros(3, 2))
+    assert of_one.requires_grad

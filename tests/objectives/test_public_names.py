@@ -57,7 +57,7 @@ OTHERWISE = {
 }
 """What is said in another way."""
 
-OPEN = {"KLAdaptiveLR", "QMixerLoss", "TQCLoss"}
+OPEN = {"KLAdaptiveLR", "TQCLoss"}
 """What is not there."""
 
 NO_METHODS = {

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a2535fb30fb28660a39f48c5e38e337dfa99e965939b6f3a812505c76a16c53
+# specgen: sha256=55adaba9a61017cb4d079efa41fab9dbdb0f1716eed7e5d18a04f3e7de658fe8
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
-from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
@@ -411,9 +410,8 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         )
 
     def _gym_row(
-        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
-        truncated: Array,
-    ) -> dict[str, Array]:
+        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+    ) -> dict[str, Any]:
         consts = self._gym_consts
         done = terminated | truncated
         return {
@@ -421,7 +419,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             "done": done,
             "terminated": terminated,
             "truncated": truncated,
-            "is_init": filled_row("bool", False, 1),
+            "is_init": False,
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward,
             "reward": reward * consts.reward_scaling_4_scale + consts.reward_scaling_4_loc,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=be4d16e30d86114dbf4dc68ea0f5b2ce04b5cd5a9b3b72986226ed9140653922
+# specgen: sha256=4732d962e8a56217fa7a1ee0b6a4ef0831c469988eb57a47c353597ab9973c34
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
-from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
@@ -348,9 +347,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         )
 
     def _gym_row(
-        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
-        truncated: Array,
-    ) -> dict[str, Array]:
+        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+    ) -> dict[str, Any]:
         consts = self._gym_consts
         done = terminated | truncated
         # chains.PendulumGymTrain.transforms[2]
@@ -360,7 +358,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "done": done,
             "terminated": terminated,
             "truncated": truncated,
-            "is_init": filled_row("bool", False, 1),
+            "is_init": False,
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward_2,
             "reward": reward_2,

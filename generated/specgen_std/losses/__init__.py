@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3ca4b79b3bdf5b6e14ad941c35260455f719457e44c00edc6d2ab2b478b4f98e
+# specgen: sha256=6b3e6dcbe421a0f3bcd2157ea63d0ed4ad2db63140c32ae3055a1281a55fa334
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -41,6 +41,7 @@ from .ppo import (
     KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOObjectiveTerms, PPOCriticTerms, PPOLoss, PPOLossOutput,
     PPOObjectiveTerms,
 )
+from .qmixer import QMixerLoss, QMixerLossOutput, QMixerLossTerms
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .rnd import RNDLoss, RNDLossOutput, RNDLossTerms
 from .sac import (
@@ -69,9 +70,10 @@ __all__ = [
     "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
     "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
     "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
-    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
-    "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
-    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
-    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "PPOObjectiveTerms", "QMixerLoss", "QMixerLossOutput", "QMixerLossTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "RNDLoss", "RNDLossOutput", "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput",
+    "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms",
+    "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput",
+    "TD3QvalueTerms",
 ]

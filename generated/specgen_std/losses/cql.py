@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=737e53b47ef87a1402c95cf6b0dab23860274b30dbfe994a6b817a861121e502
+# specgen: sha256=51fa1c8edfe6acd8c4627b485275668987146d39c85cbb031f946fa02ce3c084
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -181,7 +181,9 @@ class DiscreteCQLLoss(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
-        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(
+            value_network, action_space, self.tensor_keys.action
+        )
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self._place_buffers(device)
         self.make_value_estimator()
@@ -453,11 +455,12 @@ class CQLLoss(LossModule):
         "loss_cql": ("qvalue_network",),
         "loss_alpha_prime": ("qvalue_network", "log_alpha_prime"),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
         "temperature": {"above": 0},
         "min_q_weight": {},
         "num_random": {"at_least": 1},

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7de953ab788211cdceecf2f5cc8407e6bcd6c6ab2443da4fc93cfda8898621e8
+# specgen: sha256=6bf612c956e3416e5d86a55bc869fb07d80a427259908f5b243635a7fea7f16a
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -186,11 +186,12 @@ class CrossQLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
     }
     evaluated_networks: ClassVar[Sequence[str]] = ("qvalue_network",)
     out_keys: ClassVar[list[str]] = [

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=655e0a3dca89905a642fe6de3afa6ff4f3ec416a73ba56c196902dc85b755e5b
+# specgen: sha256=e3fb4a2f55bce9a4ec6fba6ef9205261b69f28ad017711ae4deae170462f24a7
 """Decision transformers."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -222,10 +222,11 @@ class OnlineDTLoss(LossModule):
         "loss_entropy": ("actor_network",),
         "loss_alpha": ("log_alpha",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
         "samples_mc_entropy": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aba8a625a0f59409b62c86dc3447a88b9961bc27f5b83af5caf70acbd928f9b8
+# specgen: sha256=55c2c6fa422e389883ec9b1bdebce35496e1445514dee55c91d52866cfe943aa
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -160,7 +160,9 @@ class DQNLoss(LossModule):
         self.double_dqn = double_dqn
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(
+            value_network, action_space, self.tensor_keys.action
+        )
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self._place_buffers(device)
         self.make_value_estimator()
@@ -315,7 +317,7 @@ class DistributionalDQNLoss(LossModule):
         "action_value": 2,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0, "at_most": 1}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {"gamma": {"at_least": 0, "at_most": 1}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase
@@ -358,7 +360,9 @@ class DistributionalDQNLoss(LossModule):
         self.delay_value = delay_value
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(
+            value_network, action_space, self.tensor_keys.action
+        )
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         check_support(self, "value_network", "support")
         add_coefficient(self, "gamma", gamma)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=83d7a495e231978432f2d37c4f4c8302c70a719ed5376a32d6414942a9f99748
+# specgen: sha256=2f606fce13028487615f26fafa9bbaa62083e4af077bdfd49129cd3238c8fb76
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -124,7 +124,7 @@ class GAILLoss(LossModule):
         "discriminator_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {"gp_lambda": {"at_least": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {"gp_lambda": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 
     discriminator_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32ce64a9ede8a9771550342b363b8f8168327e68d4979d5e00c2a65373a6531d
+# specgen: sha256=c45b24b138556b56f7011a4f7d65ee507c73f23916f77fb0269658827b9fd760
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
     coefficient_part, not_none, pair_param,
 )
-from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
+from specgen_runtime.objectives.samples import sample_effective_fraction
 from specgen_runtime.objectives.weighting import combined_mask
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -140,9 +140,7 @@ def grpo_loss(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -203,15 +201,15 @@ class GRPOLoss(LossModule):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -584,9 +582,7 @@ def dapo(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -647,15 +643,15 @@ class DAPO(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -1029,9 +1025,7 @@ def cispo_loss(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -1093,15 +1087,15 @@ class CISPOLoss(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [

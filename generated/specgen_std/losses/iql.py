@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=10aecd67aeaa3d629901f9bd778d272dcd98efce4e5cbf498a1d93f465181c25
+# specgen: sha256=9e6aac4efd5385d8b6f39d5e36c952cb6a90fda4be30e17597cad570fd058e1e
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -158,7 +158,7 @@ class IQLLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "temperature": {"at_least": 0},
         "expectile": {"at_least": 0, "at_most": 1},
@@ -518,7 +518,7 @@ class DiscreteIQLLoss(IQLLoss):
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "temperature": {"at_least": 0},
         "expectile": {"at_least": 0, "at_most": 1},
@@ -610,7 +610,7 @@ class DiscreteIQLLoss(IQLLoss):
             create_target_params=False,
         )
         self._take_keys_of(actor_network, sample="action")
-        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
+        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space, self.tensor_keys.action)
         self.convert_to_functional(
             network,
             "qvalue_network",

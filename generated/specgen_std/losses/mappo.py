@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=308f480e2e75bbdd56f320894bf3ad96c53ee2e4fa5aebe81329912a3d9b3492
+# specgen: sha256=1fa67e43622ddf19bffc4053bae1a2bf41bd32650da1728333800a124379e7a3
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specgen_runtime.objectives import (
     next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
-    sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
+    sample_effective_fraction, sample_max, sample_standardized, sample_var,
 )
 from specgen_runtime.params import as_ints, float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -96,17 +96,11 @@ def mappo_objective(
             likely and how much likelier.
     """
     # losses.MAPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -140,9 +134,7 @@ def mappo_objective(
             H = not_none(H_parts).sum(dim=-1)
             entropy = H.detach()
         clip_fraction = near_step != step
-        ESS = torch.exp(
-            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / sample_count(step, mask).to(torch.float32)
+        ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return MAPPOObjectiveTerms(
@@ -277,12 +269,12 @@ class MAPPOLoss(ClipPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
@@ -707,17 +699,11 @@ def ippo_objective(
             likely and how much likelier.
     """
     # losses.IPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -751,9 +737,7 @@ def ippo_objective(
             H = not_none(H_parts).sum(dim=-1)
             entropy = H.detach()
         clip_fraction = near_step != step
-        ESS = torch.exp(
-            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / sample_count(step, mask).to(torch.float32)
+        ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return IPPOObjectiveTerms(
@@ -887,12 +871,12 @@ class IPPOLoss(MAPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},

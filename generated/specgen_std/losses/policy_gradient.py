@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d226e354584dd4e15a3e15cbb533fbf5b69385ab02d4b97e8723d6f3e49ae07a
+# specgen: sha256=233f87a978fc6462c96335d88a5da4f2663630d9ea00b07aa80373aed281e68e
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -170,9 +170,9 @@ class A2CLoss(LossModule):
         "loss_critic": ("critic_network",),
         "loss_entropy": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
     }
@@ -540,7 +540,7 @@ class ReinforceLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_value": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {"clip_value": {"above": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {"clip_value": {"above": 0, "optional": True}}
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(

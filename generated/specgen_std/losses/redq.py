@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e334bfb178fdb4eee8ed000338b1b3c42751e2a6d1d26455e5eb2167990f0413
+# specgen: sha256=8b3b8b49c2b14a4aedf01fa805448806484a2c58fb6a2f3aa96d860e9bdcef7c
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -150,11 +150,12 @@ class REDQLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
         "sub_sample_len": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a28a6890a9df2ac4935e4f143bc9497784c168859e5a61815da6811b9bc7bf0b
+# specgen: sha256=2ee1d54cf9319b8c9fb546a72327e37df5179a09bdf271a50d5bd60c56596606
 """Random network distillation."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
 
 __all__ = ["RNDLoss", "RNDLossOutput", "RNDLossTerms"]
@@ -95,7 +95,7 @@ class RNDLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "obs_clip": {"above": 0},
         "update_fraction": {"at_least": 0, "at_most": 1},
     }

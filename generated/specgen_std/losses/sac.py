@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5825fd2f900fc24407a3d2f989c3ec93f78a72b41b6e959849475cc8dfacf840
+# specgen: sha256=53e0feb2ccd68c1a366a5d9f59e7a3fe081a41461a8536c1f1c2cc58c2b092e4
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -222,11 +222,12 @@ class SACLoss(LossModule):
         "loss_alpha": ("log_alpha",),
         "loss_value": ("value_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -753,12 +754,13 @@ class DiscreteSACLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "alpha_init": {"above": 0},
-        "min_alpha": {"above": 0},
-        "max_alpha": {"above": 0},
-        "num_actions": {"at_least": 1},
+        "min_alpha": {"above": 0, "optional": True},
+        "max_alpha": {"above": 0, "optional": True},
+        "target_entropy": {},
+        "num_actions": {"at_least": 1, "optional": True},
         "target_entropy_weight": {},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
@@ -882,7 +884,7 @@ class DiscreteSACLoss(LossModule):
             create_target_params=False,
         )
         self._take_keys_of(actor_network, sample="action")
-        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
+        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space, self.tensor_keys.action)
         self.convert_to_functional(
             network,
             "qvalue_network",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ec194ceaa9f5d78dc57847463de21f992ccd35b16a6c184a0381d45a7582d6a1
+# specgen: sha256=9fbb9ae7302dbd1457c53bd47abd4930204bf8bf6841017bb70e66f23091d332
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -139,7 +139,10 @@ class SFTLoss(LossModule):
         "loss_sft": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {"kl_to_ref_coeff": {"at_least": 0}, "beta": {"above": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "beta": {"above": 0},
+    }
     reads_rows = True
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c49953f7b0dcfc093b2f66a19ad3efc81ba73447fd7a996012ad0cb2238c5999
+# specgen: sha256=7892619785a68d3619b83b6e6b6fee49df07745a5f98ad6a1ae51706a5185500
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -161,7 +161,7 @@ class TD3Loss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "policy_noise": {"at_least": 0},
         "noise_clip": {"at_least": 0},
@@ -530,7 +530,7 @@ class TD3BCLoss(TD3Loss):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "num_qvalue_nets": {"at_least": 1},
         "policy_noise": {"at_least": 0},
         "noise_clip": {"at_least": 0},

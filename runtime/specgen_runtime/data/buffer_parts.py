@@ -8,20 +8,21 @@ from typing import Any
 
 import torch
 
+from specgen_runtime.data.list_storages import ListStorage
 from specgen_runtime.data.prefetching import Prefetcher
 from specgen_runtime.data.samplers import RandomSampler, Sampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.writers import RoundRobinWriter, Writer
 from specgen_runtime.random_state import generator_of, plain_generator
 
-__all__ = ["BufferParts"]
+__all__ = ["BufferParts", "made_storage"]
 
 
 class BufferParts:
     """The parts of a replay buffer.
 
     Args:
-        storage: where rows are kept, or a function that makes the storage.
+        storage: where rows are kept, or a function that makes the storage; None: a `ListStorage` of 1000 rows.
         sampler: draws which are sampled; None: a `RandomSampler`.
         writer: chooses where new rows are written; None: a `RoundRobinWriter`.
         collate_fn: called with each sample as the storage gives it; None: the storage's `collate`.
@@ -32,7 +33,7 @@ class BufferParts:
 
     def __init__(
         self,
-        storage: Storage | Callable[[], Storage],
+        storage: Storage | Callable[[], Storage] | None,
         sampler: Sampler | Callable[[], Sampler] | None,
         writer: Writer | Callable[[], Writer] | None,
         collate_fn: Callable[[Any], Any] | None,
@@ -40,7 +41,7 @@ class BufferParts:
         batch_size: int | None,
         generator: torch.Generator | None,
     ) -> None:
-        self.storage: Storage = storage if isinstance(storage, Storage) else storage()
+        self.storage: Storage = made_storage(storage)
         self.sampler: Sampler = sampler if isinstance(sampler, Sampler) else (sampler or RandomSampler)()
         self.writer: Writer = writer if isinstance(writer, Writer) else (writer or RoundRobinWriter)()
         self.writer.register_storage(self.storage)
@@ -142,3 +143,10 @@ class BufferParts:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=RLock())
         self.set_rng(generator_of(state["generator"]))
+
+
+def made_storage(storage: Storage | Callable[[], Storage] | None) -> Storage:
+    """The storage that was given or is made; a list of 1000 rows for None."""
+    if storage is None:
+        return ListStorage(1000)
+    return storage if isinstance(storage, Storage) else storage()

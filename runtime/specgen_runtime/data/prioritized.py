@@ -143,9 +143,7 @@ class PrioritizedSampler(Sampler):
         Raises:
             ValueError: a priority is negative or not finite, or there are more or fewer than elements.
         """
-        trees = self._trees if storage is None else self._trees_for(storage)
-        if trees is None:
-            raise RuntimeError("no element has a priority yet: write into the replay buffer first")
+        trees = self._trees_for(storage)
         flat = element_numbers(torch.as_tensor(index), storage).to(trees.device)
         values = torch.as_tensor(priority, device=trees.device).to(self.dtype).reshape(-1)
         if len(values) != len(flat):
@@ -167,14 +165,21 @@ class PrioritizedSampler(Sampler):
     def _weight(self, priority: Tensor) -> Tensor:
         return (priority + self.eps) ** self._alpha
 
-    def _trees_for(self, storage: Storage) -> _Trees:
-        capacity = max(self.max_capacity, storage.max_size)
-        device = storage.device or torch.device("cpu")
-        if self._trees is None:
+    def _trees_for(self, storage: Storage | None) -> _Trees:
+        """The trees of the elements of a storage; None: of the one that they were of, or that is to come."""
+        trees = self._trees
+        if storage is None and trees is not None:
+            return trees
+        capacity = self.max_capacity if storage is None else max(self.max_capacity, storage.max_size)
+        device = (None if storage is None else storage.device) or torch.device("cpu")
+        if trees is None or len(trees.priorities) < capacity:
             with torch.inference_mode(False):
                 self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
-        elif self._trees.device != device:  # they were saved on another
-            self._trees = self._loaded(self._trees.state(), device)
+            if trees is not None:  # priorities were given before the storage came
+                self._trees.take_over(trees, self._weight)
+        elif trees.device != device:  # they were saved on another
+            self._trees = self._loaded(trees.state(), device)
+        assert self._trees is not None
         return self._trees
 
     def _empty(self) -> None:
@@ -278,6 +283,13 @@ class _Trees:
         weights = weight(self.priorities.clamp_min(0))
         self.sums.fill(torch.where(there, weights, 0))
         self.least.fill(torch.where(there, weights, float("inf")))
+
+    def take_over(self, other: _Trees, weight: Callable[[Tensor], Tensor]) -> None:
+        """Give elements the priorities that they have in other trees, of fewer."""
+        self.priorities[: len(other.priorities)] = other.priorities.to(self.device)
+        self.weigh_all(weight)
+        if self._within_buffer:
+            self.largest.fill(self.priorities)
 
     def state(self) -> dict[str, Any]:
         """Copies of everything that can't be computed again to the last bit."""

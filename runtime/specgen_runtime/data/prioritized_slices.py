@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.data.prioritized import PrioritizedSampler, element_numbers
 from specgen_runtime.data.samplers import Drawn, refuse_empty
-from specgen_runtime.data.slices import SliceSampler, rows_of_parts, slice_reach
+from specgen_runtime.data.slices import SliceSampler, rows_of_parts, slice_reach, span_pair
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.trajectories import Trajectories
 
@@ -45,10 +46,10 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         reduction: str = "max",
         *,
         max_priority_within_buffer: bool = False,
-        span: bool | int | tuple[bool | int, bool | int] = False,
+        span: bool | int | Sequence[bool | int] = False,
         **options: Any,
     ) -> None:
-        if span[0] if isinstance(span, tuple) else span:
+        if span_pair(span)[0]:
             raise ValueError(
                 f"parts begin with the row that is drawn, and can't reach before their trajectory: got span={span}, "
                 "give (False, True), or (False, number)"

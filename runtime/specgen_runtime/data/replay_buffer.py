@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.data.buffer_parts import BufferParts
 from specgen_runtime.data.prefetching import Drawing, Sample
-from specgen_runtime.data.rows import RowData, is_key
+from specgen_runtime.data.rows import RowData, elements_at, is_key
 from specgen_runtime.data.samplers import Drawn, Sampler
 from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
@@ -32,7 +32,7 @@ class ReplayBuffer(BufferParts):
     dtypes of the first, unless the storage keeps a list.
 
     Args:
-        storage: where rows are kept, or a function that makes the storage.
+        storage: where rows are kept, or a function that makes the storage; None: a `ListStorage` of 1000 rows.
         sampler: draws which are sampled; None: a `RandomSampler`.
         writer: chooses where new rows are written; None: a `RoundRobinWriter`.
         collate_fn: called with each sample as the storage gives it, before the transforms. None: the storage's `collate`.
@@ -67,7 +67,7 @@ class ReplayBuffer(BufferParts):
     def __init__(
         self,
         *,
-        storage: Storage | Callable[[], Storage],
+        storage: Storage | Callable[[], Storage] | None = None,
         sampler: Sampler | Callable[[], Sampler] | None = None,
         writer: Writer | Callable[[], Writer] | None = None,
         collate_fn: Callable[[Any], Any] | None = None,
@@ -320,8 +320,7 @@ class ReplayBuffer(BufferParts):
                 return
             value = self._incoming(value)
             if self.dim_extend:
-                index = (*[slice(None)] * self.dim_extend, index)
-                value = value if value.ndim <= self.dim_extend else self._rows_first(value)
+                index, value = elements_at(self.storage[:], self.dim_extend, index, value)
             self.storage[index] = value
 
     def state_dict(self) -> dict[str, Any]:

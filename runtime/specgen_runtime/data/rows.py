@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -20,6 +20,8 @@ __all__ = [
     "allocate",
     "as_rows",
     "checked",
+    "elements_at",
+    "index_on",
     "is_key",
     "leaves_of",
     "reserve_disk",
@@ -41,14 +43,35 @@ def as_rows(data: object) -> RowData:
         RuntimeError: the elements of a list or lazy stack differ in their shapes.
     """
     if isinstance(data, list) and data:
-        data = torch.stack([as_rows(entry) for entry in data])
+        parts = [as_rows(entry) for entry in data]
+        try:
+            data = torch.stack(parts)
+        except RuntimeError as error:
+            raise RuntimeError(_differences(parts)) from error
     if isinstance(data, LazyStackedTensorDict):
-        return data.contiguous()
+        try:
+            return data.contiguous()
+        except RuntimeError as error:
+            raise RuntimeError(_differences(data.tensordicts)) from error
     if isinstance(data, Tensor) or is_tensor_collection(data):
         return data
     raise TypeError(
         f"a replay buffer holds tensordicts, tensorclasses or tensors, or takes a list of them; got {type(data).__name__}"
     )
+
+
+def _differences(parts: Sequence[RowData]) -> str:
+    """What does not let parts be stacked."""
+    found = [{path: list(leaf.shape) for path, leaf in leaves_of(part).items()} for part in parts]
+    for path in dict.fromkeys(path for shapes in found for path in shapes):
+        for shapes in found:
+            if shapes.get(path) != found[0].get(path):
+                first, other = (of.get(path, "missing") for of in (found[0], shapes))
+                return (
+                    f"rows can't be stacked: {_named(path)} is {first} in the first of them and {other} in another; "
+                    "a LazyStackStorage keeps rows that differ"
+                )
+    return "rows can't be stacked: their batch sizes or dtypes differ"
 
 
 def leaves_of(data: RowData) -> Leaves:
@@ -170,6 +193,32 @@ def _select(data: TensorDict, index: Tensor) -> TensorDict:
         else:
             entries[name] = value[index]
     return flat_td(entries, torch.Size((index.shape[0], *data._batch_size[1:])), data._device)
+
+
+def elements_at(rows: RowData, dim: int, index: Any, value: Any) -> tuple[tuple[Tensor, ...], Any]:
+    """The elements at an index of rows that are along another dimension than the first, and the value of each.
+
+    Args:
+        rows: those that are kept, along the first dimension.
+        dim: along which dimension rows are where the index counts, and in the value.
+        index: whatever stands between brackets.
+        value: what is to be there, or what can be expanded to it.
+
+    Returns:
+        The index of each element in `rows`, a vector for each dimension up to `dim`; the values, `[elements, …]`.
+    """
+    counted, others = torch.Size(rows.shape[: dim + 1]), rows.shape[dim + 1 :]
+    numbers = torch.arange(counted.numel(), device=rows.device).reshape(counted).transpose(0, dim)
+    chosen = numbers[index_on(index, rows.device)]
+    value = value.expand(*chosen.shape, *others).reshape(chosen.numel(), *others)
+    return torch.unravel_index(chosen.flatten(), counted), value
+
+
+def index_on(index: Any, device: torch.device | None) -> Any:
+    """An index whose tensors are on a device."""
+    if isinstance(index, tuple):
+        return tuple(index_on(part, device) for part in index)
+    return index.to(device) if isinstance(index, Tensor) and device is not None else index
 
 
 def reserve_disk(filename: str | os.PathLike[str], size: int) -> None:

@@ -44,6 +44,9 @@ class SliceSampler(Sampler):
         span: whether parts may begin before a trajectory or end behind it, so that the rows at its ends are as likely as
             others; what is outside is cut off. A number: by how many rows at most. A pair: before, behind.
 
+    Attributes:
+        traj_key: where the number of a row's trajectory was found; None: nowhere, or not looked for yet.
+
     Raises:
         TypeError: not exactly one of `num_slices` and `slice_len`.
         ValueError: both `end_key` and `end_keys`; `pad_output` with `strict_length`; at a sample: `batch_size` can't be
@@ -65,7 +68,7 @@ class SliceSampler(Sampler):
         init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
         pad_output: bool = False,
-        span: bool | int | tuple[bool | int, bool | int] = False,
+        span: bool | int | Sequence[bool | int] = False,
     ) -> None:
         if (num_slices is None) == (slice_len is None):
             raise TypeError(f"give num_slices or slice_len, got {num_slices} and {slice_len}")
@@ -76,8 +79,10 @@ class SliceSampler(Sampler):
         self.num_slices = num_slices
         self.slice_len = slice_len
         if traj_key is not None:
-            self._number_keys: tuple[NestedKey, ...] = (normal_key(traj_key),)
+            self.traj_key: NestedKey | None = normal_key(traj_key)
+            self._number_keys: tuple[NestedKey, ...] = (self.traj_key,)
         else:
+            self.traj_key = None
             self._number_keys = _NUMBERS if end_key is None and end_keys is None else ()
         ends: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
         self._end_keys = tuple(normal_key(key) for key in (ends if end_keys is None else end_keys))
@@ -85,7 +90,7 @@ class SliceSampler(Sampler):
         self.init_key = None if init_key is None else normal_key(init_key)
         self.strict_length = strict_length
         self.pad_output = pad_output
-        self.span = span if isinstance(span, tuple) else (span, span)
+        self.span = span_pair(span)
         self._found: tuple[Storage, int, int, Trajectories] | None = None
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
@@ -142,6 +147,7 @@ class SliceSampler(Sampler):
         for key in self._number_keys:
             numbers = leaves.get(as_tuple(key))
             if numbers is not None:
+                self.traj_key = key
                 return find_trajectories(_per_element(ends_of_numbers(numbers), ndim), full=full, last=last)
         flags = [leaves[as_tuple(key)] for key in self._end_keys if as_tuple(key) in leaves]
         if not flags:
@@ -149,6 +155,7 @@ class SliceSampler(Sampler):
             raise MissingKeyError(
                 f"SliceSampler finds no trajectories: the replay buffer has none of {looked_for}; give traj_key or end_key"
             )
+        self.traj_key = None
         ends = [_per_element(flag, ndim) for flag in flags]
         return find_trajectories(torch.stack(ends).any(0), full=full, last=last)
 
@@ -270,6 +277,12 @@ def _long_enough(pieces: Trajectories, length: int) -> Trajectories:
             f"no trajectory of {length} rows: the longest has {int(pieces.length.max())}; strict_length=False takes shorter ones"
         )
     return Trajectories(*(value[enough] for value in pieces))
+
+
+def span_pair(span: bool | int | Sequence[bool | int]) -> tuple[bool | int, bool | int]:
+    """Of a `span`: how far parts may reach before their trajectory, and behind it."""
+    before, behind = (span, span) if isinstance(span, int) else span
+    return before, behind
 
 
 def slice_reach(span: bool | int, length: Tensor) -> Tensor:

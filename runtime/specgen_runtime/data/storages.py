@@ -18,6 +18,7 @@ from specgen_runtime.data.rows import (
     allocate,
     as_rows,
     checked,
+    index_on,
     leaves_of,
     reserve_disk,
     take,
@@ -114,7 +115,7 @@ class TensorStorage(Storage):
             for path, view in views.items():
                 view.copy_(given[path])
         else:
-            cursor = _on(cursor, self.device)
+            cursor = index_on(cursor, self.device)
             checked({path: leaf[:rows][cursor] for path, leaf in self._leaves.items()}, given)
             for path, leaf in self._leaves.items():
                 leaf[:rows][cursor] = given[path].to(leaf.device)
@@ -131,7 +132,7 @@ class TensorStorage(Storage):
         """
         if self._data is None:
             raise IndexError("nothing was written into this storage yet")
-        return self._written()[_on(index, self._data.device)]
+        return self._written()[index_on(index, self._data.device)]
 
     def gather(self, index: Any) -> RowData:
         """The rows at an index that is in range; int64 on the storage's device."""
@@ -318,13 +319,6 @@ def _last_rows(cursor: Any, rows: int) -> tuple[int, int]:
     if first < 0 or last >= rows:
         raise IndexError(f"rows {first} to {last} of a storage of {rows}")
     return last, newest
-
-
-def _on(index: Any, device: torch.device | None) -> Any:
-    """An index whose tensors are on a device."""
-    if isinstance(index, tuple):
-        return tuple(_on(part, device) for part in index)
-    return index.to(device) if isinstance(index, Tensor) and device is not None else index
 
 
 def _nested(leaves: Leaves, batch_size: list[int]) -> RowData:

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
+from specgen_runtime.data.buffer_parts import made_storage
 from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
@@ -141,7 +142,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         eps: the same.
         dtype: the same.
         reduction: the same.
-        storage: where rows are kept.
+        storage: where rows are kept; None: as of `ReplayBuffer`.
         options: keywords of `ReplayBuffer`.
     """
 
@@ -153,10 +154,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         eps: float = 1e-8,
         dtype: torch.dtype = torch.float32,
         reduction: str = "max",
-        storage: Storage | Callable[[], Storage],
+        storage: Storage | Callable[[], Storage] | None = None,
         **options: Any,
     ) -> None:
-        storage = storage if isinstance(storage, Storage) else storage()
+        storage = made_storage(storage)
         sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, dtype, reduction)
         super().__init__(storage=storage, sampler=sampler, **options)
 
@@ -170,7 +171,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         priority_key: where losses write priorities.
         eps: as of `PrioritizedSampler`.
         reduction: the same.
-        storage: where rows are kept.
+        storage: where rows are kept; None: as of `ReplayBuffer`.
         options: keywords of `ReplayBuffer`.
     """
 
@@ -182,9 +183,9 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         priority_key: NestedKey = "td_error",
         eps: float = 1e-8,
         reduction: str = "max",
-        storage: Storage | Callable[[], Storage],
+        storage: Storage | Callable[[], Storage] | None = None,
         **options: Any,
     ) -> None:
-        storage = storage if isinstance(storage, Storage) else storage()
+        storage = made_storage(storage)
         sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, reduction=reduction)
         super().__init__(storage=storage, sampler=sampler, priority_key=priority_key, **options)

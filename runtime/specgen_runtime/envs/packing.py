@@ -20,7 +20,9 @@ __all__ = [
     "flat_td",
     "holds",
     "overlay",
+    "owning_td",
     "peek",
+    "plain_entries",
     "put",
     "put_checked",
     "stack_alike",
@@ -75,12 +77,22 @@ def flat_td(
     device: torch.device | None,
     kind: type[TensorDict] = TensorDict,
 ) -> TensorDict:
-    """`fast_td` of entries among which there is no dict, where torch does not trace.
+    """`fast_td` of entries among which there is no dict, where torch does not trace."""
+    return owning_td(entries.copy(), batch_size, device, kind)
+
+
+def owning_td(
+    entries: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    kind: type[TensorDict] = TensorDict,
+) -> TensorDict:
+    """`flat_td` that takes the dict over: whoever gave it does not write into it any more.
 
     This is the one place that knows what a tensordict is made of.
     """
     packed: TensorDict = TensorDict.__new__(kind)
-    packed._tensordict = entries.copy()
+    packed._tensordict = entries
     packed._batch_size = batch_size
     packed._device = device
     packed._td_dim_names = None
@@ -120,6 +132,17 @@ def entries_of(tensordict: TensorDictBase) -> Mapping[str, Any]:
         entries: Mapping[str, Any] = tensordict._tensordict
         return entries
     return dict(tensordict.items())
+
+
+def plain_entries(tensordict: Any) -> dict[str, Any] | None:
+    """The first-level entries of a plain tensordict of batch size `()` that is not locked; None of anything else.
+
+    Tensors on its device may be written into them.
+    """
+    if type(tensordict) is not TensorDict or tensordict._batch_size or tensordict._is_locked:
+        return None
+    entries: dict[str, Any] = tensordict._tensordict
+    return entries
 
 
 def overlay(

@@ -31,6 +31,7 @@ __all__ = [
     "step",
     "step_and_maybe_reset",
     "write_reset_masks",
+    "written_by_policy",
 ]
 
 
@@ -206,6 +207,15 @@ def _add_presets(layout: Layout, following: TensorDictBase, preset: Any) -> None
     for key in preset.keys(True, True):
         if join_key(as_tuple(key)) not in known and peek(following, key) is None:
             following.set(key, preset.get(key))
+
+
+def written_by_policy(env: EnvBase[Any] | None, tensordict: TensorDictBase) -> TensorDictBase | None:
+    """What the policy put under ``"next"`` before a step; None where that is the result of an earlier one."""
+    preset: TensorDictBase | None = tensordict.get("next", None)
+    if preset is None or env is None:
+        return preset
+    stepped = all(preset.get(key, None) is not None for key in env.done_keys)
+    return None if stepped else preset
 
 
 def _outdated_flags(layout: Layout, preset: TensorDictBase) -> list[NestedKey]:

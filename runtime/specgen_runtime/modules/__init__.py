@@ -42,7 +42,13 @@ from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
-from specgen_runtime.modules.networks.layers import OneHot, SquashDims, Squeeze2dLayer, SqueezeLayer
+from specgen_runtime.modules.networks.layers import (
+    OneHot,
+    Sequential,
+    SquashDims,
+    Squeeze2dLayer,
+    SqueezeLayer,
+)
 from specgen_runtime.modules.networks.mixers import Mixer, QMixer, VDNMixer
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
@@ -131,6 +137,7 @@ __all__ = [
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
+    "Sequential",
     "SquashDims",
     "Squeeze2dLayer",
     "SqueezeLayer",

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase, TensorDictSequential
 from torch import nn
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
@@ -19,7 +20,7 @@ from specgen_runtime.modules.action_space import (
     joint_values,
 )
 from specgen_runtime.modules.qvalue import QValueActor
-from specgen_runtime.specs import TensorSpec
+from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
 MOST_JOINT_ACTIONS = 2**16
@@ -68,7 +69,9 @@ class JointActionValues(TensorDictModuleBase):  # type: ignore[misc]
 
 
 def as_qvalue_ensemble(
-    networks: nn.Module | list[nn.Module], action_space: ActionSpaceName | TensorSpec | None = None
+    networks: nn.Module | list[nn.Module],
+    action_space: ActionSpaceName | TensorSpec | None = None,
+    action_key: NestedKey = "action",
 ) -> tuple[nn.Module | list[nn.Module], ActionSpace]:
     """As `as_qvalue_network`, of one module or of one for each member of an ensemble, whose actions are one choice.
 
@@ -81,7 +84,7 @@ def as_qvalue_ensemble(
         raise TypeError(
             f"a network of action values must be an nn.Module, or a list of them, got {type(given).__name__}"
         )
-    made = [as_qvalue_network(network, action_space) for network in given]
+    made = [as_qvalue_network(network, action_space, action_key) for network in given]
     spaces = {space for _, space, _ in made}
     if len(spaces) != 1:
         raise ValueError(f"the members of an ensemble choose actions of one kind, got {sorted(spaces)}")
@@ -94,7 +97,9 @@ def as_qvalue_ensemble(
 
 
 def as_qvalue_network(
-    network: nn.Module, action_space: ActionSpaceName | TensorSpec | None = None
+    network: nn.Module,
+    action_space: ActionSpaceName | TensorSpec | None = None,
+    action_key: NestedKey = "action",
 ) -> tuple[TensorDictModuleBase, ActionSpace, tuple[int, ...] | None]:
     """A network of action values as a tensordict module, how its actions are stored, and how many values choices have.
 
@@ -104,6 +109,7 @@ def as_qvalue_network(
         network: a plain module from ``"observation"`` to action values, or a tensordict module.
         action_space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or a spec; by default what the network says
             itself (its ``spec`` or ``action_space``).
+        action_key: where specs that are composites hold the action.
 
     Raises:
         TypeError: if ``network`` is not a module.
@@ -114,19 +120,19 @@ def as_qvalue_network(
         raise TypeError(f"value_network must be an nn.Module, got {type(network).__name__}")
     given = action_space if isinstance(action_space, TensorSpec) else None
     if not isinstance(network, TensorDictModuleBase):
-        space = find_action_space(action_space)
+        space = find_action_space(action_space, action_key=action_key)
         made: TensorDictModuleBase = QValueActor(
-            network, action_space=space, var_nums=find_var_nums(space, None, given)
+            network, action_space=space, var_nums=find_var_nums(space, None, given, action_key=action_key)
         )
     else:
-        space, made = _stored_as(network, action_space), network
+        space, made = _stored_as(network, action_space, action_key), network
     if space != "mult_one_hot":
         return made, space, None
     choosing = next(
         (module for module in made.modules() if getattr(module, "var_nums", None) is not None), None
     )
     own = None if choosing is None else tuple(choosing.var_nums)
-    var_nums = find_var_nums(space, own, given)
+    var_nums = find_var_nums(space, own, given, action_key=action_key)
     assert var_nums is not None
     key: NestedKey = getattr(made if choosing is None else choosing, "action_value_key", "action_value")
     support = getattr(choosing, "support", None)
@@ -137,14 +143,17 @@ def as_qvalue_network(
 
 
 def _stored_as(
-    network: TensorDictModuleBase, action_space: ActionSpaceName | TensorSpec | None
+    network: TensorDictModuleBase, action_space: ActionSpaceName | TensorSpec | None, action_key: NestedKey
 ) -> ActionSpace:
     known = getattr(network, "action_space", None)
     if known is None:
-        known = getattr(network, "spec", None)
+        spec = own_spec(getattr(network, "spec", None))
+        if isinstance(spec, Composite) and action_key not in spec.keys(True, True):
+            spec = None  # its action has another key, which the loss may be told later
+        return find_action_space(action_space, spec, action_key=action_key)
     if action_space is None:
-        return find_action_space(known)
-    space = find_action_space(action_space)
-    if known is not None and find_action_space(known) != space:
+        return find_action_space(known, action_key=action_key)
+    space = find_action_space(action_space, action_key=action_key)
+    if find_action_space(known, action_key=action_key) != space:
         raise ValueError(f"action_space is {space!r}, but the network chooses {known!r} actions")
     return space

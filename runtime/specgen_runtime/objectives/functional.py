@@ -25,7 +25,7 @@ from specgen_runtime.objectives.parameters import (
 )
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
-from specgen_runtime.params import Limits
+from specgen_runtime.params import NumberRange
 
 
 class FunctionalModule(TensorDictModuleParent):
@@ -38,7 +38,7 @@ class FunctionalModule(TensorDictModuleParent):
     evaluated_networks: ClassVar[Sequence[str]] = ()
     """The networks that the module calls in evaluation mode besides."""
 
-    ranges: ClassVar[Mapping[str, Limits]] = {}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {}
     """The limits of its numbers, by their names; what is outside, or no number, can't be assigned."""
 
     def __init__(self, *, functional: bool = True) -> None:

@@ -73,7 +73,12 @@ def _variables(tensors: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 def _gradients(number: Tensor, of: list[Tensor], *, kept: bool, again: bool = False) -> tuple[Tensor, ...]:
-    """The derivatives of a number: with gradients of their own if `kept`, and `again` where the graph is used once more."""
+    """The derivatives of a number: with gradients of their own if `kept`, and `again` where the graph is used once more.
+
+    They are 0 to what it does not depend on, as those of `torch.func`.
+    """
+    if not number.requires_grad:
+        return tuple(map(torch.zeros_like, of))
     return torch.autograd.grad(
         number, of, create_graph=kept, retain_graph=kept or again, allow_unused=True, materialize_grads=True
     )

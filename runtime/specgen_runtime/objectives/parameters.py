@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Real
+from typing import cast
 
 import numpy as np
 import torch
@@ -11,7 +12,15 @@ from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.params import Limits, check_range, element, float_param, int_param, wrong_type
+from specgen_runtime.params import (
+    Limits,
+    NumberRange,
+    check_range,
+    element,
+    float_param,
+    int_param,
+    wrong_type,
+)
 from specgen_runtime.typing import NestedKey
 
 
@@ -223,22 +232,25 @@ def network_of_target(name: str) -> str | None:
     return name.removesuffix("_target_params") if name.endswith("_target_params") else None
 
 
-def assigned_number(name: str, held: object, buffer: Tensor | None, value: object, limits: Limits) -> object:
+def assigned_number(
+    name: str, held: object, buffer: Tensor | None, value: object, given: NumberRange
+) -> object:
     """What an attribute that is a number of a loss becomes.
 
     Args:
         name: of the attribute, for messages.
         held: what it is now, where it is no buffer; None if there is nothing.
         buffer: what it is now, where it is a buffer.
-        value: what is assigned: None, and for buffers and parameters a tensor, are left to them.
-        limits: its range.
+        value: what is assigned; a tensor is left to buffers and parameters.
+        given: its range.
 
     Raises:
-        TypeError: if it is no number, or a fraction where a whole number is held.
+        TypeError: if it is no number, or None where a number has to be, or a fraction where a whole number is held.
         ValueError: if it is outside its range, or has another shape than the buffer and more than one number.
     """
-    if value is None:
+    if value is None and given.get("optional", False):
         return None
+    limits = cast("Limits", {key: bound for key, bound in given.items() if key != "optional"})
     if isinstance(held, (int, float)) and not isinstance(held, bool):
         read = int_param if isinstance(held, int) else float_param
         return read(name, value, **limits)

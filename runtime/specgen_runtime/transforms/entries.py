@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import peek, put_checked
+from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
@@ -18,7 +19,6 @@ from specgen_runtime.transforms.keys import (
     each_key,
     leaf_keys,
     normal_key,
-    written_by_policy,
 )
 from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey

@@ -69,15 +69,6 @@ def _is_sequence_of_keys(keys: object) -> bool:
     return isinstance(keys, tuple) and any(not isinstance(part, str) for part in keys)
 
 
-def written_by_policy(env: EnvBase | None, tensordict: TensorDictBase) -> TensorDictBase | None:
-    """What the policy put under ``"next"`` before a step; None where that is the result of an earlier one."""
-    preset: TensorDictBase | None = tensordict.get("next", None)
-    if preset is None or env is None:
-        return preset
-    stepped = all(preset.get(key, None) is not None for key in env.done_keys)
-    return None if stepped else preset
-
-
 def sibling(key: NestedKey, name: str) -> NestedKey:
     """The key next to `key` whose last part is `name`."""
     return name if isinstance(key, str) else (*key[:-1], name)

@@ -142,7 +142,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
 
     Each moment that begins an episode (the first, and each one after ``done``) is reset with its own root. At the
     first moment, outputs that are there already continue an episode that began before the data, unless they take
-    the place of an input.
+    the place of an input. States of a policy that the data hold stay as the policy left them.
 
     Args:
         transform: has `_reset` and `_step`; in no environment or in any.
@@ -162,7 +162,14 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
     length = tensordict.shape[time]
     bound = transform._bound_to(tensordict)
     inputs = set(bound.in_keys)
+    # What a policy left is in the data, as it left it.
+    left = [
+        key
+        for key in bound._fields(bound._policy)
+        if tensordict.get(key, None) is not None and tensordict.get(next_key(key), None) is not None
+    ]
     outputs = list(dict.fromkeys([*bound.out_keys, *bound._fields(bound._carries)]))
+    outputs = [key for key in outputs if key not in left]
     written = [key for key in outputs if key not in inputs]  # the others take their input's place
     earlier = {
         key: value.narrow(time, 0, min(1, length)) for key, value in _entries(tensordict, written).items()
@@ -174,9 +181,11 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
             roots.set(key, torch.zeros_like(value))
     # Rows and moments are alike to a reset: one call for all of them.
     reset = _entries(bound._reset(roots, roots.copy()), outputs)
+    if left:
+        roots.set("next", nexts.select(*left))
     flag = _named_flag(transform, nexts)
     begins = {key: _begins(nexts, flag, key, value, time, key not in earlier) for key, value in reset.items()}
-    carries = {key: reset[key] for key in bound._fields(bound._carries) if key in reset}
+    carries = {key: reset[key] for key in bound.carry_keys if key in reset}
     if carries and length:
         following = _steps(transform, roots, nexts, outputs, carries, begins, earlier, time)
     else:

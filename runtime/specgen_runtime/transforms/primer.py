@@ -9,11 +9,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.random_state import drawing_from
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.draws import generator_inside
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TensorDictPrimer", "gSDENoise"]

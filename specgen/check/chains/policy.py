@@ -1,16 +1,13 @@
-"""States of a policy in a chain: they pass by the transforms behind the one that resets them."""
+"""What a policy writes in a chain: its states pass by later transforms, and so do actions that a step reads."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from specgen.check.chains.model import Instance, Row
+from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
-from specgen.diagnostics.rules import schema as schema_rules
-from specgen.diagnostics.rules import transform_language as rules
-from specgen.expr.tree import names_read_or_called
-
-_INSTEAD = "put its class and those behind it into a TransformedEnv"
+from specgen.diagnostics.rules import transforms_policy as rules
 
 
 def check_policy_states(
@@ -21,7 +18,7 @@ def check_policy_states(
     span: Span,
     sink: Sink,
 ) -> None:
-    """Report a transform that writes or drops a state of the policy, or reads what it is after a step.
+    """Report a transform that writes or drops a state of the policy.
 
     Args:
         instance: the transform in its chain.
@@ -32,25 +29,40 @@ def check_policy_states(
         sink: takes the mistakes.
     """
     transform = instance.transform
-    own = {output.name for output in transform.outputs if output.policy}
-    for statement in (*transform.step, *transform.map):
-        for read in names_read_or_called(statement.expr):
-            if read.path in own:
-                message = f"`{transform.name}` reads `{read.path}`, which the policy writes; chains can't do that yet"
-                sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=_INSTEAD))
-                return
     for row in rows:
         written = {entry.dotted for entry in row.outputs.values()}
         for name, entry in row.inputs.items():
-            if entry.dotted not in states:
+            does = "drops" if name.partition(".")[0] in dropped else "writes"
+            if entry.dotted not in states or (does == "writes" and entry.dotted not in written):
                 continue
-            goes = name.partition(".")[0] in dropped
-            does = "drops" if goes else "writes" if entry.dotted in written else "reads"
             message = f"`{transform.name}` {does} `{entry.dotted}`, a state of the policy in `{states[entry.dotted]}`"
-            if does == "reads":
-                message += "; chains can't do that yet"
-            rule = schema_rules.NOT_AVAILABLE if does == "reads" else rules.POLICY_STATE
-            help = _INSTEAD if does == "reads" else "give it other keys in `in_keys`"
-            sink.add(rule.at(span, message, help=help))
+            sink.add(rules.POLICY_STATE.at(span, message, help="give it other keys in `in_keys`"))
+    own = {output.name for output in transform.outputs if output.policy}
     for row in rows:
         states |= {row.outputs[name].dotted: transform.name for name in own if name in row.outputs}
+
+
+def check_actions_read(
+    transform: CheckedTransform,
+    rows: Sequence[Row],
+    inverse_rows: Sequence[Row],
+    acted: dict[str, str],
+    span: Span,
+    sink: Sink,
+) -> None:
+    """Report a transform that changes an action which it, or one in front of it, reads as the policy wrote it.
+
+    Args:
+        transform: the transform.
+        rows: its repetitions.
+        inverse_rows: those of its inverse.
+        acted: the actions that are read so far, with the transforms that do; takes those of this one.
+        span: where it stands.
+        sink: takes the mistakes.
+    """
+    names = [role.name for role in transform.forward if role.acted]
+    acted |= {row.inputs[name].dotted: transform.name for row in rows for name in names}
+    for action in dict.fromkeys(entry.dotted for row in inverse_rows for entry in row.inputs.values()):
+        if (reader := acted.get(action)) is not None:
+            message = f"`{transform.name}` changes `{action}`, which `{reader}` reads as the policy wrote it"
+            sink.add(rules.ACTION_CHANGED.at(span, message, help=f"put `{reader}` behind it"))

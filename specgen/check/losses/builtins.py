@@ -6,18 +6,21 @@ import math
 from typing import Any
 
 from specgen.check.losses.batch import EPS, LOSS_BATCH
+from specgen.check.losses.calls import RECORDS
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.draws import DRAW_FUNCTIONS
 from specgen.check.losses.input_gradient import GRADIENT
 from specgen.check.losses.members import TAKE
 from specgen.check.losses.projection import PROJECT
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
+from specgen.expr import ANYTHING, Binding, Expr, Interval, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
 from specgen.expr.printer import Printed, Printer, method
+from specgen.expr.sizes import AXES
+from specgen.expr.tree import names_read_or_called
 
 DISTANCES = ("l1", "l2", "smooth_l1")
 
@@ -124,3 +127,12 @@ LOSS_BUILTINS: dict[str, Builtin] = {
 
 OF_LOSSES = LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys() | DRAW_FUNCTIONS.keys() | {GRADIENT}
 """The names of all functions of losses: no value can be called so."""
+
+
+def no_values(expr: Expr) -> frozenset[str]:
+    """The names that mean something in any loss, or in what an expression calls, without being values.
+
+    These are records, axes, functions of losses, and what has a dot: fields, and networks with other parameters.
+    """
+    dotted = {name.path for name in names_read_or_called(expr) if "." in name.path}
+    return frozenset({*RECORDS, *AXES, *OF_LOSSES, *dotted})

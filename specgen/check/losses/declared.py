@@ -17,6 +17,7 @@ from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
 from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.losses.network_fields import fields_fit
+from specgen.check.losses.qvalue_actions import action_type
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
 from specgen.check.network_types import network_type
@@ -272,13 +273,12 @@ class Declared:
             if isinstance(given, LossKey) and given.type is not None:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
-        made = policy_type(event, actions)
         return [
             LossNetwork(
                 name,
                 None,
                 role,
-                made,
+                policy_type(event, actions),
                 target,
                 apart,
                 None,
@@ -354,8 +354,9 @@ class Declared:
             elif type_ is None and name in outputs:
                 type_ = outputs[name][1]
             if (network := actions.get(name)) is not None:
-                size = network.type.sizes[-1]
-                type_, interval = Type("int64"), Interval.indices(size)
+                said = type_ if declared.type is not None else None
+                type_ = action_type(self.file, self.path, self.loss, name, said, network, self.sink)
+                interval = Interval.indices(network.type.sizes[-1])
             made.append(
                 LossRole(
                     name,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
-from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES, no_values
 from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
@@ -33,24 +33,14 @@ from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names, refused
-from specgen.check.reads import broken_reads, misplaced_reads
+from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
 from specgen.check.shared_functions import SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
-from specgen.expr import (
-    Binding,
-    Expr,
-    Function,
-    Symbol,
-    Type,
-    Typed,
-    free_names,
-    infer,
-    parse,
-)
+from specgen.expr import Binding, Expr, Function, Symbol, Type, Typed, free_names, infer, parse
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
@@ -308,6 +298,10 @@ class LossChecker:
             expr = of_any_length(expr, self.scope)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken or broken_reads(expr, self.shared.broken):
+            if expr is not None:
+                others = {*self.broken, *self.shared.broken, *self.later, *self.outputs.unreadable}
+                others |= {*self.readable, *self.loss.networks, *no_values(expr)}
+                unknown_reads(expr, source, self.scope, self.functions, others, self.sink)
             self.broken.add(name)
             return None
         if misplaced_reads(expr, source, self.scope.keys(), self.outputs.unreadable, self.later, self.sink):

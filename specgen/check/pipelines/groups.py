@@ -41,9 +41,10 @@ def check_groups(
         here = file.key_span(*loss.place)
         if loss.group is not None and not agents and not values_actions(loss.loss):
             fits = False
-            message = (
-                f"`{loss.loss.name}` is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
-            )
+            what = "mixes the values of a team, which pipelines do not train yet"
+            if not _mixes_values(loss.loss):
+                what = f"is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
+            message = f"`{loss.loss.name}` {what}"
             help = "take a loss of several agents, `MAPPOLoss`, `IPPOLoss`, or one of values of actions: "
             help += "`DQNLoss`, `SACLoss`, `DDPGLoss`"
             sink.add(rules.LOSS_OF_AGENTS.at(here, message, help=help))
@@ -57,7 +58,14 @@ def check_groups(
 def values_actions(loss: CheckedLoss) -> bool:
     """Whether a loss is over values of actions: where these are of agents, each agent is a sample."""
     written = {name for network in loss.networks for name, _ in network.outputs}
-    return bool(written & {"state_action_value", "action_value"})
+    return bool(written & {"state_action_value", "action_value"}) and not _mixes_values(loss)
+
+
+def _mixes_values(loss: CheckedLoss) -> bool:
+    """Whether a sample of a loss holds the actions of several agents, each of which has values of its own."""
+    types = {role.name: role.type for role in loss.roles}
+    actions = [types.get(network.action) for network in loss.networks if network.action is not None]
+    return any(type is not None and type.rank > 0 for type in actions)
 
 
 def measured_group(

@@ -198,7 +198,7 @@ class LayersReader:
 
     def observed(self, body: NetworkBody) -> Sequence[Entry]:
         """All that is observed and layers can read: images where there are convolutions, else vectors, else an index."""
-        seen = self.env.observations
+        seen = self.env.observed
         if body.cnn is not None:
             return [entry for entry in seen if is_image(entry)]
         return [entry for entry in seen if is_vector(entry)] or [entry for entry in seen if is_index(entry)]

@@ -37,6 +37,7 @@ from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parts import check_parts
 from specgen.check.pipelines.recorded_conversations import imitating
 from specgen.check.pipelines.sequences import check_sequences
+from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
@@ -150,6 +151,7 @@ class _Pipeline:
         if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
+        check_statistics(env, eval_env, data, workers, devices, self.sink)
         rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
             for one, loss in zip(arguments, losses, strict=True):

@@ -75,6 +75,7 @@ class ChainPrograms:
             Input(one.cell.now, "flag" if one.entry.role == "done" else "state") for one in self._written
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
+        actions += [Input(symbol, "written") for symbol in self._state.written.values()]
         fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
@@ -99,6 +100,7 @@ class ChainPrograms:
             "observe": replace(self._program(now, (*fixed, *inputs), shown, ""), record=several),
         }
         if self._state.inverse is not None:
+            actions = [one for one in actions if one.kind == "action"]
             sent = [
                 Output(entry.name, self._state.sent[entry.dotted], "value", entry.key)
                 for entry in self.chain.env.value.action

@@ -65,6 +65,7 @@ class ChainState:
         bodies: the statements so far, by moment.
         cells: the fields of its records so far, in order.
         actions: the actions as the policy writes them, by dotted name.
+        written: the states of policies as these left them to the step, by dotted name.
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
         networks: the networks and the objects of classes that transforms call, as inputs, by their names.
         given: what Gymnasium returns of a step, as inputs.
@@ -93,6 +94,7 @@ class ChainState:
             a.dotted: Symbol(f"{self.path}.action.{a.dotted}", a.name, a.type, a.spec.interval, "now", a.key)
             for a in chain.actions
         }
+        self.written: dict[str, Symbol] = {}
         self.constants: dict[str, Input] = {}
         self.networks: dict[str, Input] = {}
         self.given: list[Input] = []

@@ -47,8 +47,8 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         _run(state, instance, row, "reset", "reset", place, before, {})
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
+        _take_policy_states(state, instance, row)
         raised += _run(state, instance, row, "step", "next", place, before, cells)
-        _keep_policy_states(state, instance, row, cells)
     for moment in MOMENTS:
         update_statistics(state, instance, moment)
     shown = {}
@@ -84,18 +84,19 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
             view.pop(key, None)
 
 
-def _keep_policy_states(state: ChainState, instance: Instance, row: Row, cells: Mapping[str, Symbol]) -> None:
-    """Let a step keep the states of the policy; what the policy wrote under `next` prevails in the tensordict."""
+def _take_policy_states(state: ChainState, instance: Instance, row: Row) -> None:
+    """Let a step return the states of the policy as this left them."""
     body = state.bodies["next"]
-    for name, now in cells.items():
+    for name, entry in row.outputs.items():
         if instance.transform.output(name).policy:
-            entry = row.outputs[name]
-            wish = f"next_{entry.name}"
+            values, wish = entry.spec.interval, f"next_{entry.name}"
+            left = Symbol(f"{state.path}.written.{entry.dotted}", wish, entry.type, values, "next", entry.key)
+            state.written[entry.dotted] = left
             symbol = body.symbol(
-                f"kept.{entry.dotted}", entry.type, now.interval, wish=wish, key=entry.key, time="next"
+                f"kept.{entry.dotted}", entry.type, values, wish=wish, key=entry.key, time="next"
             )
             state.views["next"][entry.dotted] = body.add(
-                symbol, store(read(now), entry.type), f"{state.path}.transforms[{instance.position}]"
+                symbol, store(read(left), entry.type), f"{state.path}.transforms[{instance.position}]"
             )
 
 
@@ -199,9 +200,13 @@ def _run(
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
         if phase == "step":
-            bind_name(local, row, phase, name, cells.get(name) or before["now"].get(seen))
+            acted = name in row.inputs and instance.transform.role(name.partition(".")[0]).acted
+            now = state.actions.get(seen) if acted else before["now"].get(seen)
+            bind_name(local, row, phase, name, cells.get(name) or now)
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
+            if name in row.outputs and instance.transform.output(name).policy:
+                after = state.views["next"][seen]
             raised = known(False) if after is None and entry.role == "done" else after
             if isinstance(raised, Symbol) and name not in row.outputs and entry.role == "done":
                 raised = _of_each_element(local, name, raised, entry.type, origin)

@@ -12,9 +12,10 @@ from specgen.check.transforms.model import CheckedBuffer
 from specgen.check.transforms.types import role_types
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transforms_buffers as rules
-from specgen.expr import Binding, Function, Symbol, Type, full, infer, parse_type
+from specgen.expr import Binding, Expr, Function, Symbol, Type, full, infer, parse_type
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.source_text import Excerpt
+from specgen.expr.tree import names_read
 from specgen.schema.load import SchemaFile
 from specgen.values import dataclass, replace
 
@@ -30,6 +31,7 @@ class BufferTypes:
         callables: what expressions may call.
         symbols: takes what the expressions are given, by its path below the transform.
         sink: takes every mistake.
+        named: the buffers.
     """
 
     file: SchemaFile
@@ -39,11 +41,13 @@ class BufferTypes:
     callables: Mapping[str, Function | Builtin]
     symbols: dict[str, Symbol]
     sink: Sink
+    named: frozenset[str] = frozenset()
 
     def follow(self, buffers: Buffers) -> tuple[Buffers, SectionResult]:
         """The buffers with the types of the expressions that they are like, and these expressions."""
         scope = self._scope()
         result, statements = Buffers(symbols=dict(buffers.symbols)), []
+        self.named = frozenset(buffer.name for buffer in buffers.checked) - scope.keys()
         for buffer in buffers.checked:
             symbol = buffers.symbols[f"buffers.{buffer.name}"]
             if buffer.like_text is not None:
@@ -90,6 +94,8 @@ class BufferTypes:
         assert spec.like_expr is not None
         start = whole.text.index("(") + 1
         source = Excerpt(whole, start, start + len(spec.like or ""))
+        if self._reads_buffers(spec.like_expr, source):
+            return None
         typed = infer(spec.like_expr, scope, source, self.sink, functions=self.callables)
         if typed is None:
             return None
@@ -111,3 +117,13 @@ class BufferTypes:
             ".".join(here), identifier(buffer.name), typed.type, typed.interval, key=(buffer.name,)
         )
         return made_statement(here, buffer.name, spec.like_expr, source, typed, symbol)
+
+    def _reads_buffers(self, expr: Expr, source: Excerpt) -> bool:
+        """Whether an expression reads other buffers, which is reported: their types are known no sooner than its own."""
+        read = next((name for name in names_read(expr) if name.path in self.named), None)
+        if read is None:
+            return False
+        message = f"a buffer is like an expression of roles, and `{read.path}` is a buffer"
+        help = f"write what `{read.path}` is like"
+        self.sink.add(rules.BUFFER_ASSIGNED.at(source.span_of(read.start, read.end), message, help=help))
+        return True

@@ -1,4 +1,4 @@
-"""What networks, distributions and draws of a loss give, and what can be made of it: SG441 to 443, SG477 to 479, SG482."""
+"""What networks, distributions and draws of a loss give, and what can be made of it: SG441 to 443, SG477 to 479, SG482, SG494."""
 
 from __future__ import annotations
 
@@ -177,4 +177,32 @@ let:
 ```
 """,
     without="AttributeError at the first batch.",
+)
+
+QVALUE_ACTION = Rule(
+    "SG494",
+    "type of an action that is no index of its values",
+    """\
+What `qvalue` names is, in expressions, where the action that was done stands among its values: one index, or with a type one
+for each place of the dimensions that the values have before the last one.
+
+```yaml
+networks:
+  local_value_network: {qvalue: action, in: [agents.observation], out: {action_value: "float32[agents, n_actions]"}}
+keys:
+  action: {key: agents.action, type: "float32[n_actions]"}
+```
+
+The type is int64, of these dimensions:
+
+```yaml
+networks:
+  local_value_network: {qvalue: action, in: [agents.observation], out: {action_value: "float32[agents, n_actions]"}}
+keys:
+  action: {key: agents.action, type: "int64[agents]"}
+```
+
+A policy is over one choice of each sample, so that an action which has one has no such type.
+""",
+    without="The value of another action, of another agent.",
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.chains.model import CheckedChain
-from specgen.check.model import Checked, CheckedEnv, Entry
+from specgen.check.model import Checked, CheckedEnv, Entry, dotted
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
 from specgen.code import named
+from specgen.expr.symbols import Key
 from specgen.plan.chains.chain_class import chain_class
 from specgen.plan.chains.learned import learned_record
 from specgen.plan.chains.lift import plan_lift
@@ -35,7 +36,7 @@ from specgen.plan.spec_text import spec_code
 from specgen.plan.transforms.networks import network_docs, networks_record
 from specgen.plan.transforms.python import objects_record
 from specgen.program.hot_cold import Parts, split
-from specgen.program.program import Input, Program
+from specgen.program.program import Input, InputKind, Program
 from specgen.values import replace
 
 
@@ -106,6 +107,7 @@ class _Planner:
             rewards=tuple(rewards.values()),
             params=env.params,
             networks=tuple(network_docs(chain)),
+            written=tuple(self._inputs("written")),
             extra={
                 field.key: self._extra(one)
                 for field, one in zip(self.root, self.programs.cells, strict=True)
@@ -114,13 +116,18 @@ class _Planner:
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
-        # numbers for actions are drawn step by step
-        methods = plan_lift(self.component, parts.advance) if liftable and not drawn else ()
+        # numbers for actions are drawn step by step, and what a policy writes is known at each step only
+        lifted = liftable and not (drawn or self._inputs("written") or self._inputs("action"))
+        methods = plan_lift(self.component, parts.advance) if lifted else ()
         if liftable:
             methods += plan_row(self.programs.entries_after_step())
         items.append(chain_class(interface, chain, env, methods, self._returned(parts)))
         items += data_plan(interface)
         return items
+
+    def _inputs(self, kind: InputKind) -> list[Key]:
+        """The keys of what the step function is given of a kind."""
+        return [one.symbol.key or () for one in self.parts.advance.inputs if one.kind == kind]
 
     def _returned(self, parts: Parts) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What the functions call Gymnasium's observations, of a reset and of a step: `_` for what they do not read."""
@@ -210,6 +217,8 @@ class _Planner:
         """What a function is passed that follows from the records."""
         if one.symbol.name in self._raw:
             return Passed("next", one.symbol.name)
+        if one.kind == "written":
+            return Passed("written", dotted(one.symbol.key or ()))
         return self._arguments.get(one.symbol)
 
     def _derived(

@@ -24,7 +24,7 @@ def plan_row(entries: Program | None) -> tuple[FunctionPlan, ...]:
     if entries is None or any(len(output.key or ()) != 1 for output in entries.outputs):
         return ()
     program = stored_where_made(copies(fold(entries)))
-    printed = print_row(program, _HELD, ("filled_row", "self"))
+    printed = print_row(program, _HELD, ("filled_row", "row_number", "self"))
     if printed is None or printed.records not in ((), ("consts",)):
         return ()
     names = {symbol.name: name for symbol, name in printed.args.items()}
@@ -39,8 +39,9 @@ def plan_row(entries: Program | None) -> tuple[FunctionPlan, ...]:
     )
     lines.append(Line(f"return {{{', '.join(pairs)}}}"))
     arguments = (
-        Argument(_HELD, using("Mapping[str, Array]", "Mapping", "Array")),
-        *(Argument(name, named("Array")) for name in returned),
+        Argument(_HELD, using("Mapping[str, Any]", "Mapping", "Any")),
+        Argument(observation, named("Array")),
+        *(Argument(name, named("Any")) for name in returned[1:]),
     )
-    result = using("dict[str, Array]", "Array")
+    result = using("dict[str, Any]", "Any")
     return (FunctionPlan(_ROW, arguments, result, (), tuple(lines), method=True, uses=printed.uses),)

@@ -59,6 +59,7 @@ def environment_plan(
         groups={group.name: list(group.agents) for group in own.env.groups},
         masks=tuple((tuple(a.split(".")), tuple(m.split("."))) for a, m in interface.env.masks.items()),
         columns=_columns(interface),
+        written=interface.written,
         specs=specs_plan(interface),
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",
@@ -121,6 +122,7 @@ def _call(
     now = {field.dotted: f"{record}.{field.name}" for field in interface.root}
     later = {field.dotted: f"next_.{field.name}" for field in interface.next}
     actions = _action_texts(entry.key for entry in interface.env.action)
+    written = {dotted(key): f"actions[{i}]" for i, key in enumerate(interface.written, len(actions))}
 
     def text(passed: Passed) -> Text:
         match passed.kind:
@@ -132,6 +134,8 @@ def _call(
                 return f"next_.{passed.name}"
             case "now":
                 return now.get(passed.name) or actions[passed.name]
+            case "written":
+                return written[passed.name]
             case "later":
                 return later[passed.name]
             case "local":

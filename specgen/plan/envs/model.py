@@ -281,6 +281,7 @@ class EnvironmentPlan:
         groups: the agents of each group.
         masks: the keys of actions, and of the observations that mask them.
         columns: the observations that are stored with a trailing 1 which is no dimension of theirs.
+        written: the keys of the states of policies that a step is given behind the actions.
         specs: its specs.
         root: its Root record.
         next: its Next record.
@@ -312,6 +313,7 @@ class EnvironmentPlan:
     groups: Mapping[str, list[str]]
     masks: tuple[tuple[Key, Key], ...]
     columns: tuple[Key, ...]
+    written: tuple[Key, ...]
     specs: SpecsPlan
     root: str
     next: str

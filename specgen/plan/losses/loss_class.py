@@ -91,7 +91,7 @@ def loss_class(
                 n.name,
                 str(n.target),
                 n.target is not False,
-                n.action is not None,
+                accepted[n.action] if n.action is not None else "",
                 _apart(loss, n),
                 n.members,
                 n.optional,

@@ -37,7 +37,7 @@ class NetworkPlan:
         name: its name.
         target: whether it has target parameters, an expression.
         has_target: whether it may have any.
-        qvalue: whether it gives a value for each action.
+        qvalue: the action whose values it gives, by the name that `set_keys` takes; empty of others.
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
         optional: whether it may be left out.
@@ -51,7 +51,7 @@ class NetworkPlan:
     name: str
     target: str
     has_target: bool
-    qvalue: bool
+    qvalue: str
     apart: str
     members: str | None
     optional: bool = False
@@ -233,7 +233,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
-        ranges: the limits of the numbers that are attributes, as a mapping.
+        ranges: the numbers that are attributes, with their limits, as a mapping.
         reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths.
         evaluated: the networks that are called in evaluation mode.
         networks: its networks.

@@ -42,19 +42,15 @@ def read_where(loss: CheckedLoss, param: Parameter) -> str:
 
 
 def ranges(loss: CheckedLoss) -> Code:
-    """The limits of the numbers that are attributes of the loss, those of a pair by their own names, as a mapping.
-
-    Those without limits are there where they are no buffers, of which torch refuses what is no tensor.
-    """
-    limits: dict[str, Iterable[tuple[str, float]]] = {}
-    for param in loss.params:
+    """The numbers that are attributes of the loss, with their limits, as a mapping; those of a pair by their own names."""
+    found: dict[str, dict[str, Code]] = {}
+    for param in (one for one in loss.params if one.kind in _READERS):
         kept = loss.coefficients.get(param.name)
         parts = kept.parts if kept is not None else ()
-        limits[param.name] = [*param.range, *(one for part in parts for one in part.range)]
-        limits |= {part.symbol.name: part.range for part in parts}
-    plain = {one.name for one in loss.params if one.kind in _READERS and one.name not in loss.coefficients}
-    narrowest = {name: _narrowest(given) for name, given in limits.items()}
-    found = {name: limits for name, limits in narrowest.items() if limits or name in plain}
+        found[param.name] = _narrowest([*param.range, *(one for part in parts for one in part.range)])
+        if param.optional and (kept is None or not kept.filled):
+            found[param.name]["optional"] = Code("True")
+        found |= {part.symbol.name: _narrowest(part.range) for part in parts}
     uses = {use for given in found.values() for bound in given.values() for use in bound.uses}
     text = ", ".join(f"{literal(name)}: {_dict(given)}" for name, given in found.items())
     return using(f"{{{text}}}", *uses)

@@ -145,8 +145,9 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
     one = f"{values}[0]" if network.members else values
-    if network.type.dims[1:]:  # such as the atoms of the value of each action
-        one += f"[..., {'0, ' * (len(network.type.dims) - 1)}:]"
+    shared = network.type.rank - 1 - (0 if role.type is None else role.type.rank)
+    if shared:  # such as the atoms of the value of each action
+        one += f"[..., {'0, ' * shared}:]"
     choices = "" if network.members else ", self.var_nums"
     return using(f"action_index({text}, {one}, self.action_space{choices})", "action_index")
 

@@ -197,12 +197,13 @@ def _policy(
     size = network.outputs // 2 if head.scale == "state" else network.outputs
     if head.scale == "state":
         uses.add("NormalParamExtractor")
-        lines = [f"net = nn.Sequential({layers}, NormalParamExtractor())"]
+        lines = [f"net = {_followed(made, 'NormalParamExtractor()', uses)}"]
     elif head.scale in ("parameter", "fixed") and head.value is not None:
         uses |= {"AddStateIndependentNormalScale", "math"}
         words = [str(size), f"init_value=math.log(config.{head.value.name})"]
         words += ["make_param=False"] if head.scale == "fixed" else []
-        lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
+        scale = f"AddStateIndependentNormalScale({', '.join(words)})"
+        lines = [f"net = {_followed(made, scale, uses)}"]
     names = [key_text(key) for key in head.parameter_keys]
     module = f"SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])"
     if made.modules:
@@ -226,6 +227,14 @@ def _policy(
         uses |= {"ExplorationType", "torch"}
     lines.append(f"return ProbabilisticActor({', '.join(words)})")
     return lines, "ProbabilisticActor", uses
+
+
+def _followed(made: MadeLayers, module: str, uses: set[str]) -> str:
+    """The layers with a module behind them."""
+    if len(made.reads) == 1:
+        return f"nn.Sequential({made.net}, {module})"
+    uses.add("Sequential")
+    return f"Sequential({made.net}, {module})"
 
 
 def _bound(spec: SpecType, end: str) -> str:

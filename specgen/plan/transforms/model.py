@@ -138,7 +138,8 @@ class PhasePlan:
     Attributes:
         target: the tensordict that it writes into.
         blocks: the calls, in order.
-        flags: expressions that write flags which nothing assigns, each with the condition under which they exist.
+        left: expressions of a step that let what the policy wrote stand, each with the condition under which they exist.
+        flags: likewise expressions that write flags which nothing assigns.
         stashes: fields of the row that the next step recalls.
         end: what it returns.
         source: the tensordict that `map` reads from, where that is another.
@@ -150,6 +151,7 @@ class PhasePlan:
 
     target: str
     blocks: tuple[PhaseBlock, ...]
+    left: tuple[tuple[str | None, str], ...] = ()
     flags: tuple[tuple[str | None, str], ...] = ()
     stashes: tuple[str, ...] = ()
     end: str = ""

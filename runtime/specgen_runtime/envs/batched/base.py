@@ -21,6 +21,7 @@ from specgen_runtime.envs.done import pop_reset_masks
 from specgen_runtime.envs.packing import holds, peek, put
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.seeds import as_seed
+from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["BatchedEnv"]
@@ -277,10 +278,9 @@ class BatchedEnv(EnvBase[D]):
         return path if path is not None and path.takes(tensordict) else None
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        has_presets = tensordict.get("next", None) is not None  # those are `step`'s
-        following: TensorDictBase = row_steps.step_rows(
-            self, tensordict.exclude("next") if has_presets else tensordict
-        )
+        if tensordict.get("next", None) is not None and written_by_policy(self, tensordict) is None:
+            tensordict = tensordict.exclude("next")  # the result of an earlier step
+        following: TensorDictBase = row_steps.step_rows(self, tensordict)
         return following
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:

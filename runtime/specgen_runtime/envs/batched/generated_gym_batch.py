@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -18,7 +17,6 @@ from specgen_runtime.envs.gym.generated import GeneratedGymEnv
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay
 from specgen_runtime.envs.traced import is_traced
-from specgen_runtime.typing import Array
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -91,20 +89,20 @@ class GeneratedGymBatch(BatchFastPath):
         """Start new episodes in all environments: the root."""
         for env in self._envs:
             env.__dict__["_begun"] = True
-        entries = _stacked([steps.first() for steps in self._steps])
+        entries = self._stacked([steps.first() for steps in self._steps])
         self._keep(entries)
         return self._packed(entries)
 
     def step(self, tensordict: TensorDict) -> TensorDict:
         """Take a step: `"next"`."""
-        following = _stacked(self._advance(tensordict))
+        following = self._stacked(self._advance(tensordict))
         self._keep(self._without_rewards(following))
         return self._packed(following)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
         """Take a step, reset what is done: `"next"` and the root."""
         rows = self._advance(tensordict)
-        following = _stacked(rows)
+        following = self._stacked(rows)
         new = self._without_rewards(following)
         firsts = {place: self._steps[place].first() for place, row in enumerate(rows) if row["done"]}
         if firsts:
@@ -119,20 +117,25 @@ class GeneratedGymBatch(BatchFastPath):
             root.pop(str(reward), None)  # keys are flat
         return self._packed(following), self._packed(root)
 
-    def _advance(self, tensordict: TensorDict) -> list[dict[str, Array]]:
-        """Step each environment: what `"next"` of each holds."""
+    def _advance(self, tensordict: TensorDict) -> list[dict[str, Any]]:
+        """Step each environment: the values of what `"next"` of each holds."""
         held = entries_of(tensordict)
         arrays = [(key, held[key].numpy()) for key, _, _ in self._read]
-        rows: list[dict[str, Array]] = []
+        rows: list[dict[str, Any]] = []
         try:
             for place, action in enumerate(held[self._action].unbind(0)):
                 steps = self._steps[place]
-                own = {key: array[place] for key, array in arrays}
+                own = steps.values_of({key: array[place] for key, array in arrays})
                 rows.append(steps.take(own, steps.decode(action)))
         except Exception as error:
             error.add_note(f"in environment {len(rows)} of {len(self._steps)}")
             raise
         return rows
+
+    def _stacked(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """The entries of all rows of values, each with a first dimension of rows."""
+        column = self._steps[0].column
+        return {key: torch.from_numpy(column(key, [row[key] for row in rows])) for key in rows[0]}
 
     def _without_rewards(self, entries: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {key: value for key, value in entries.items() if key not in self._rewards}
@@ -143,8 +146,3 @@ class GeneratedGymBatch(BatchFastPath):
 
     def _packed(self, entries: dict[str, Any]) -> TensorDict:
         return fast_td(entries, self._size, self._device)
-
-
-def _stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-    """The entries of all rows, each with a first dimension of rows."""
-    return {key: torch.from_numpy(np.stack([row[key] for row in rows])) for key in rows[0]}

@@ -30,15 +30,11 @@ from specgen_runtime.envs.generated.parameters import (
     moved_params,
     per_env_param,
 )
+from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
 from specgen_runtime.envs.generated.specs import EnvSpecs
-from specgen_runtime.envs.generated.tracing import (
-    refuse_mapped,
-    traced_reset,
-    traced_restart,
-    traced_step,
-)
+from specgen_runtime.envs.generated.tracing import refuse_mapped, traced_reset, traced_restart, traced_step
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.overrides import STEP_METHODS, class_overrides
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
@@ -106,6 +102,9 @@ class GeneratedEnv(EnvBase[D, S]):
     _columns: ClassVar[frozenset[NestedKey]] = frozenset()
     """Observations that are stored with a trailing 1 which is no dimension of theirs: made of rewards and done flags."""
 
+    _policy_states: ClassVar[tuple[NestedKey, ...]] = ()
+    """States of a policy: `_advance` is given them behind the actions, as the policy left them."""
+
     group_map: ClassVar[dict[str, list[str]]] = {}
     """The groups of agents, by name: the agents of each, in the order of the first dimension of its entries."""
 
@@ -140,7 +139,7 @@ class GeneratedEnv(EnvBase[D, S]):
 
     @abstractmethod
     def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
-        """One step: the Next record. `actions` are in the order of `action_keys`."""
+        """One step: the Next record. `actions` are in the order of `action_keys`, then of `_policy_states`."""
 
     def _root_entries(self, root: Any) -> dict[str, Any]:
         """All observations and done flags of a Root record, for any leading dimensions; here its fields."""
@@ -246,6 +245,7 @@ class GeneratedEnv(EnvBase[D, S]):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
         check_action_values(self._env_layout, self._action_leaves, actions)
+        actions = (*actions, *left_states(self, tensordict))
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
@@ -330,6 +330,7 @@ class GeneratedEnv(EnvBase[D, S]):
         check_action_values(self._env_layout, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
+        actions = (*actions, *kept_states(self, root))
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
         put(tensordict, "next", fast_td(entries, self._batch_size, self._device, agents=self._agents))

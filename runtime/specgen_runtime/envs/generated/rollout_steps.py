@@ -11,6 +11,7 @@ from torch import Tensor
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.flat_policy import flat_policy
+from specgen_runtime.envs.generated.policy_states import kept_states
 from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
@@ -128,7 +129,7 @@ class RecordSteps(RolloutSteps):
             return super().step(root, last=last)
         env = self.env
         check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
-        actions = env._actions(root)
+        actions = (*env._actions(root), *kept_states(env, self._record))
         next_ = env._advance(self._record, actions)
         self._roots.append(self._record)
         self._nexts.append(next_)
@@ -200,10 +201,11 @@ class RecordBlocks(BlockSteps):
         """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
         advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
+        states = bool(env._policy_states)
         env.__dict__["_stacking"] = True
         try:
             for action in zip(*(column.unbind(0) for column in actions), strict=True):
-                next_ = keep(advance(record, action))
+                next_ = keep(advance(record, (*action, *kept_states(env, record)) if states else action))
                 done = next_.done
                 if not (done.any() if batched else done):
                     record = carried(record, next_)
@@ -252,6 +254,7 @@ class RecordBlocks(BlockSteps):
                 put(result, key, whole)
         for key, action in zip(env._action_paths, actions, strict=True):
             put(result, key, action)
+        actions = (*actions, *kept_states(env, roots))
         put(result, "next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
         return result
 

@@ -84,7 +84,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     _record_steps = GymRecordSteps
 
     _gym_consts: Any
-    """The constant tables as NumPy's arrays, for `_gym_row`."""
+    """The constant tables for `_gym_row`: NumPy's arrays, and its numbers where a table is one number."""
 
     _gym_lifts: ClassVar[bool] = False
     """Whether there are `_gym_stop` and `_gym_lift`: rollouts then make tensors once for all steps."""
@@ -236,23 +236,24 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def _gym_row(
         self,
-        held: Mapping[str, Array],
+        held: Mapping[str, Any],
         observation: Array,
-        reward: Array,
-        terminated: Array,
-        truncated: Array,
+        reward: Any,
+        terminated: Any,
+        truncated: Any,
         /,
-    ) -> dict[str, Array]:
-        """What `"next"` holds after a step: what `_advance` and `_next_entries` give, bit by bit, as NumPy's arrays.
+    ) -> dict[str, Any]:
+        """What `"next"` holds after a step: what `_advance` and `_next_entries` give, bit by bit, by NumPy.
 
+        What is stored as `(1,)` and has no dimension of its own is one of NumPy's numbers, all else an array.
         It is called for environments with one observation whose keys are flat. A class that writes `_advance` anew,
         and not this, is stepped by that.
 
         Args:
             held: the state and done flags of the root.
             observation: as Gymnasium gave it, in memory of its own.
-            reward: float32 `(1,)`.
-            terminated: bool `(1,)`.
+            reward: a float32.
+            terminated: a bool.
             truncated: likewise.
         """
         fields = self._next_record._fields
@@ -262,12 +263,13 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def _row_steps(self) -> GymRowSteps | None:
         """What takes steps by `_gym_row`; None where there is none."""
-        if "_rows" not in self.__dict__:
+        try:
+            rows: GymRowSteps | None = self.__dict__["_rows"]
+        except KeyError:
             consts = self.__dict__.get("consts")
             if consts is not None and not self._off_cpu:
-                self.__dict__["_gym_consts"] = type(consts)._make([table.numpy() for table in consts])
-            self.__dict__["_rows"] = GymRowSteps.of(self)
-        rows: GymRowSteps | None = self.__dict__["_rows"]
+                self.__dict__["_gym_consts"] = type(consts)._make([table.numpy()[()] for table in consts])
+            rows = self.__dict__["_rows"] = GymRowSteps.of(self)
         return rows
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -277,17 +279,24 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
         rows = self._row_steps()
-        if rows is not None and rows.write_next(tensordict) is not None:
+        if rows is not None and rows.step(tensordict):
             return tensordict
         return super().step(tensordict)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
         rows = self._row_steps()
-        entries = None if rows is None else rows.write_next(tensordict)
-        if rows is None or entries is None:
+        following = None if rows is None else rows.step_and_reset(tensordict)
+        if following is None:
             return super().step_and_maybe_reset(tensordict)
-        return tensordict, rows.following(tensordict, entries)
+        return tensordict, following
+
+    def rand_action(self, tensordict: D | None = None) -> D:
+        """Write random actions; see `EnvBase.rand_action`."""
+        rows = None if tensordict is None or self._action_masks else self._row_steps()
+        if rows is not None and tensordict is not None and rows.draw(tensordict):
+            return tensordict
+        return super().rand_action(tensordict)
 
     # the lifted rollout
 

@@ -76,8 +76,8 @@ class GymPolicyRollout(FlatRollout):
     ) -> None:
         self.env, self._steps, self._policy, self._options = env, steps, policy, options
         self._root = root
-        self._begun: dict[int, dict[str, Array]] = {}
-        self._rows: list[dict[str, Array]] = []
+        self._begun: dict[int, dict[str, Any]] = {}
+        self._rows: list[dict[str, Any]] = []
         self._actions: list[Tensor] = []
 
     def rolled_out(self) -> Any:
@@ -87,9 +87,9 @@ class GymPolicyRollout(FlatRollout):
         most, (leaf,) = self._options.max_steps, self.env._action_leaves
         shape, dtype = leaf[1].shape, leaf[1].dtype
         held = self._begun[0] = self._first()
-        new, take, decode = torch.from_numpy, steps.take, steps.decode
+        tensor, take, decode = steps.tensor, steps.take, steps.decode
         while True:
-            (action,) = call(*[new(held[key]) for key in in_keys])
+            (action,) = call(*[tensor(key, held[key]) for key in in_keys])
             if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
                 action = self._checked(action)
             held = take(held, decode(action))
@@ -103,8 +103,8 @@ class GymPolicyRollout(FlatRollout):
                 held = self._begun[len(rows)] = steps.first()
         return self._packed()
 
-    def _first(self) -> dict[str, Array]:
-        """The entries of the first root."""
+    def _first(self) -> dict[str, Any]:
+        """The values of the first root."""
         env, root = self.env, self._root
         env._refuse_if_closed()
         env.__dict__["_begun"] = True
@@ -113,7 +113,7 @@ class GymPolicyRollout(FlatRollout):
         check_tensordict(env._env_layout, root, "rollout")
         env._check_root(env._read(root), root, "rollout")
         keys: list[Any] = [*env.observation_keys, *env.done_keys]
-        return {key: root.get(key).numpy() for key in keys}
+        return self._steps.values_of({key: root.get(key).numpy() for key in keys})
 
     def _checked(self, action: Any) -> Tensor:
         """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
@@ -126,10 +126,7 @@ class GymPolicyRollout(FlatRollout):
     def _packed(self) -> Any:
         env, rows, count = self.env, self._rows, len(self._rows)
         size = torch.Size((count,))
-        following = {
-            key: np.concatenate([row[key] for row in rows]).reshape(count, *value.shape)
-            for key, value in rows[0].items()
-        }
+        following = {key: self._steps.column(key, [row[key] for row in rows]) for key in rows[0]}
         roots: dict[str, Array] = {}
         for key in self._begun[0]:
             column = following[key]

@@ -93,12 +93,17 @@ class KLPenalty(Transform):
         if level == "sequence" and estimator == "full":
             raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
         self.level = level
-        self.kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
+        self._kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
         self.estimator: Estimator = estimator
         self.bound, self.check_finite = bound, check_finite
         self.target_kl, self.horizon = target_kl, horizon
         self.register_buffer("coeff", torch.tensor(_checked_coefficient(coeff)))
         self.metrics: dict[str, Tensor] = {}
+
+    @property
+    def kl_key(self) -> NestedKey:
+        """Where the penalty is written."""
+        return self._kl_key
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "coeff" and "coeff" in self._buffers and not isinstance(value, Tensor):
@@ -135,13 +140,11 @@ class KLPenalty(Transform):
 
         Raises:
             ValueError: a log-probability is not finite, or the reward is of another shape.
+            RuntimeError: a log-probability is not finite, where it is compiled.
         """
         if self.check_finite:
             for name, values in (("the policy", gen), ("the reference", ref)):
-                if bool((bad := scored & ~values.isfinite()).any()):
-                    row, token = bad.nonzero()[0].tolist()
-                    value = float(values[row, token].detach())
-                    raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
+                _refuse_not_finite(name, values, scored)
         ratio, own = log_ratio(gen, ref, scored), gen.where(scored, 0.0)
         if self.level == "sequence":
             scored = last_scored(scored)
@@ -216,6 +219,17 @@ class KLPenalty(Transform):
         return specs
 
 
+def _refuse_not_finite(name: str, log_probs: Tensor, scored: Tensor) -> None:
+    """ValueError for a log-probability that is not finite; compiled a RuntimeError, since no branch depends on numbers there."""
+    bad = scored & ~log_probs.isfinite()
+    if torch.compiler.is_compiling():
+        torch._assert_async(~bad.any(), f"{name} gives a token a log-probability that is not finite")
+    elif bool(bad.any()):
+        row, token = bad.nonzero()[0].tolist()
+        value = float(log_probs[row, token].detach())
+        raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
+
+
 def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
     ragged = Ragged.of(rows)
     return ragged.padded(), ragged.mask()
@@ -269,6 +283,16 @@ class KLComputation(KLPenalty):
         if self.in_keys[0] == self.in_keys[1]:
             raise ValueError(f"both log-probabilities are read at {self.in_keys[0]!r}")
         self.padding_side, self.mask_key = padding_side, mask_key
+
+    @property
+    def gen_log_probs_full_key(self) -> NestedKey:
+        """Where the policy's log-probabilities are read."""
+        return self.in_keys[0]
+
+    @property
+    def ref_log_probs_full_key(self) -> NestedKey:
+        """Where the reference's log-probabilities are read."""
+        return self.in_keys[1]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         data = next_tensordict

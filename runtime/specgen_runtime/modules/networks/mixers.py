@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from specgen_runtime.params import int_param
 from specgen_runtime.typing import DEVICE_TYPING
 
 
@@ -30,9 +31,9 @@ class Mixer(nn.Module):
         device: DEVICE_TYPING | None = None,
     ) -> None:
         super().__init__()
-        self.n_agents = n_agents
+        self.n_agents = int_param("n_agents", n_agents, at_least=1)
         self.needs_state = needs_state
-        self.state_shape = torch.Size(state_shape)
+        self.state_shape = torch.Size([int_param("state_shape", size, at_least=1) for size in state_shape])
         self.device = device
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -116,7 +117,7 @@ class QMixer(Mixer):
         device: DEVICE_TYPING | None = None,
     ) -> None:
         super().__init__(n_agents, True, state_shape, device)
-        self.embed_dim = mixing_embed_dim
+        self.embed_dim = int_param("mixing_embed_dim", mixing_embed_dim, at_least=1)
         self.state_dim = math.prod(self.state_shape)
         self.hyper_w_1 = nn.Linear(self.state_dim, mixing_embed_dim * n_agents, device=device)
         self.hyper_w_final = nn.Linear(self.state_dim, mixing_embed_dim, device=device)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ffbc302609da156c315b42b7cf8f00ecaf9aa3c1e71fa9b4cf14672e116e88e8
+# specgen: sha256=ed186e5cf764719e5f842d3f7fbbfbe90ebb4c010a4019dff6f02d5d993fef90
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -151,9 +151,8 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
         return scaled_advance(observation, reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
-        truncated: Array,
-    ) -> dict[str, Array]:
+        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+    ) -> dict[str, Any]:
         return {
             "observation": next_observation,
             "done": terminated | truncated,
@@ -283,9 +282,8 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
         return drawn_advance(next_observation, reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Array], next_observation: Array, reward: Array, terminated: Array,
-        truncated: Array,
-    ) -> dict[str, Array]:
+        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+    ) -> dict[str, Any]:
         return {
             "observation": next_observation,
             "done": terminated | truncated,
@@ -401,9 +399,8 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
         return unseen_advance(reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Array], observation: Array, reward: Array, terminated: Array,
-        truncated: Array,
-    ) -> dict[str, Array]:
+        self, held: Mapping[str, Any], observation: Array, reward: Any, terminated: Any, truncated: Any
+    ) -> dict[str, Any]:
         return {
             "done": terminated | truncated,
             "terminated": terminated,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b0e934aa175ddc627c0b59e812b592c2469160bc692deba744c3d5e99c41a6ed
+# specgen: sha256=41efb6247fb344d4cce18d5a3bdb4614dc27e85fcb0ac59e4c3ff0c9c8247fcc
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -85,7 +85,7 @@ class DrawnLoss(LossModule):
         "state_action_value": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("actor", "critic")}
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "members": {"at_least": 1},
         "draws": {"at_least": 1},
         "width": {"at_least": 0},

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b290e9f395d2b36260dca2762ad2cfe8db9eb4e9cc82acbba483404a59f32f1
+# specgen: sha256=2ba5a99e15d7665f335bd60cba773e94d5b079541cacc1f64deec30e38227677
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -104,12 +104,13 @@ class PairLoss(LossModule):
         "loss_old": ("critic",),
         "loss_prior": ("critic", "prior"),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "epsilon": {"at_least": 0, "below": 1},
         "epsilon_low": {"at_least": 0, "below": 1},
         "epsilon_high": {"at_least": 0},
-        "reach": {"above": 0},
+        "reach": {"above": 0, "optional": True},
         "weight": {"at_least": 0},
+        "prior_weight": {"optional": True},
     }
     out_keys: ClassVar[list[str]] = ["loss", "loss_old", "loss_prior"]
 

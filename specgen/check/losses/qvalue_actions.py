@@ -1,0 +1,48 @@
+"""The types of actions whose values a network gives."""
+
+from __future__ import annotations
+
+from specgen.check.losses.model import LossNetwork
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import loss_values as rules
+from specgen.expr import Type
+from specgen.schema.load import SchemaFile
+from specgen.schema.loss import Loss
+
+
+def action_type(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    loss: Loss,
+    role: str,
+    declared: Type | None,
+    network: LossNetwork,
+    sink: Sink,
+) -> Type:
+    """The type of an action in expressions: one index, or one for each place of the dimensions that it is declared with.
+
+    Args:
+        file, path, loss: the loss.
+        role: the action.
+        declared: its type, if the loss says one.
+        network: the network that gives its values.
+        sink: takes what is wrong.
+    """
+    if declared is None or (declared.dtype == "int64" and not declared.dims):
+        return Type("int64")
+    values = network.type.dims[:-1]
+    span = file.span(*path, "keys", role, "type")
+    if declared.dtype != "int64" or declared.dims != values[len(values) - len(declared.dims) :]:
+        message = f"`{network.name}` gives {network.type}, among which `{role}`, {declared}, is no index"
+        which = f"int64[{', '.join(map(str, values))}]" if values else "int64"
+        help = (
+            f"write {which}, where each action that was done stands among its values, or leave out the type"
+        )
+        sink.add(rules.QVALUE_ACTION.at(span, message, help=help))
+        return Type("int64", values)
+    policy = next((name for name, one in loss.networks.items() if one.policy == role), None)
+    if policy is not None:
+        message = f"`{role}` is {declared}, and `{policy}` is a policy over one choice"
+        help = "leave out the type, and say `samples: [batch, agents]` where each agent is a sample"
+        sink.add(rules.QVALUE_ACTION.at(span, message, help=help))
+    return declared
