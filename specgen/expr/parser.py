@@ -222,6 +222,10 @@ class _Parser(Tokens):
             word, after = self.peek, self.after
             if word.kind == "name" and after.kind == "op" and after.text == "=":
                 self.take(), self.take()
+                if word.text == "shape" and self.peek.text == "[":
+                    self._fail(
+                        self.peek, "sizes stand in parentheses", help="write shape=(2, 3), or shape=n for one"
+                    )
                 value = self._expression(0)
                 keywords.append(tree.Keyword(word.text, value, word.start, self._end))
             else:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3c9f64bc20763d444544ce7481805315614ba4f51b90b25df5843edd9d2da90b
+# specgen: sha256=f9701b026a642113469177588c21ad8e62be2febd2ade78e209abc056ce53269
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class BCLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_bc"]
 
     actor_network: TensorDictModuleBase
