@@ -72,9 +72,10 @@ class KeyFinder:
             chosen: the keys that it is given, or None for its default.
             argument: the argument that gives them, if one does.
             arguments: what the transform is given.
-            known: the entries at this position.
+            known: the entries at this position; an action that is read is one of its actions.
             row: what other roles stand for, whose dimensions it may have.
         """
+        known = self.state.actions if role.acted else known
         shapes = shapes_of(row or {})
         inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
         pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
@@ -117,6 +118,9 @@ class KeyFinder:
                 entry = _as_read(transform, role, entry, lambda spec: match(pattern, spec, None, shapes))
             if entry is None:
                 needed = named or listed or not role.optional
+                choose = f"say which: `{argument}: […]`" if chosen is None and argument else None
+                if selector in self.state.actions:
+                    choose = f"it is what the policy writes: say `written_by: policy` of `{role.name}`"
                 (self.missing if needed else self.done_without).append(
                     _Missing(
                         transform,
@@ -125,7 +129,7 @@ class KeyFinder:
                         tuple(known),
                         selector in self.unwritten,
                         self.state.dropped.get(selector),
-                        f"say which: `{argument}: […]`" if chosen is None and argument else None,
+                        choose,
                     )
                 )
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):

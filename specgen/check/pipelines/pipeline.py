@@ -31,6 +31,7 @@ from specgen.check.pipelines.losses import (
 )
 from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.check.pipelines.networks import NetworkReader
+from specgen.check.pipelines.next_actions import next_actions
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
@@ -177,6 +178,7 @@ class _Pipeline:
             seed=pipeline.seed,
             precision=pipeline.precision,
             workers=workers,
+            next_actions=next_actions(losses, self.sink),
         )
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)
