@@ -71,7 +71,9 @@ def test_the_compiler_has_one_kind_of_dataclass() -> None:
         for path in sorted((ROOT / "specgen").rglob("*.py"))
         if path.name != "values.py"
         and re.search(
-            r"^from dataclasses import .*\b(dataclass|replace)\b", path.read_text(encoding="utf-8"), re.MULTILINE
+            r"^from dataclasses import .*\b(dataclass|replace)\b",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
         )
     ]
     assert found == []
