@@ -87,12 +87,21 @@ def _value(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of an entry while a chain is drawn; a column is stored with a trailing 1, as rewards are."""
+    """What is known of an entry while a chain is drawn.
+
+    Attributes:
+        name: its key, dotted.
+        group: `observation` or `reward`.
+        dtype: of its numbers.
+        column: whether it is stored with a trailing 1, as rewards are.
+        shape: entries of one word have one shape; empty for what nobody follows.
+    """
 
     name: str
     group: str
     dtype: str
     column: bool = False
+    shape: str = ""
 
     @property
     def parent(self) -> str:
@@ -110,7 +119,8 @@ def draw_env(random: Random) -> tuple[list[str], list[Key]]:
     table = random.random() < 0.3
     noise = random.random() < 0.3
     x = random.choice(["x", "raw_x"])
-    keys = [Key(x, "observation", dtype), Key("seen", "observation", "float32")]
+    keys = [Key(x, "observation", dtype, shape="two" if shape else "one")]
+    keys.append(Key("seen", "observation", "float32", shape="two"))
     size = "(2,)" if shape else "()"
     lines = ["  Walk:", "    doc: Drawn.", "    params: {dt: 0.25}"]
     if table:
@@ -209,7 +219,7 @@ class _Chain:
             arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, arguments.get("out_keys", arguments["in_keys"]), strict=True):
             group = "reward" if key.group == "reward" else "observation"
-            self.keys[out] = Key(out, group, dtype or key.dtype, key.column)
+            self.keys[out] = Key(out, group, dtype or key.dtype, key.column, key.shape)
         return arguments
 
     def _affine(self, found: list[Key]) -> dict[str, Any]:
@@ -225,7 +235,7 @@ class _Chain:
         if self.random.random() < 0.5 or any(out in self.keys for out in outs):
             outs = arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, outs, strict=True):
-            self.keys[out] = Key(out, "observation", dtype or key.dtype, key.column)
+            self.keys[out] = Key(out, "observation", dtype or key.dtype, key.column, key.shape)
         return arguments
 
     def _beside_flags(self, keyword: str, usual: str, dtype: str) -> dict[str, str]:
@@ -239,6 +249,10 @@ class _Chain:
         return {keyword: self.random.choice(["late", "terminated", "truncated", "cut"])}
 
     def _double_to_float(self) -> dict[str, Any]:
+        states = [key for name in ("x", "raw_x") if (key := self.keys.get(name)) and key.dtype == "float64"]
+        if states and self.random.random() < 0.5:  # the state itself, with its inverse
+            self.keys[states[0].name] = replace(states[0], dtype="float32")
+            return {"in_keys": [states[0].name], "in_keys_inv": [states[0].name]}
         return self._mapped(self._some(dtype="float64"), "float32")
 
     def _init_tracker(self) -> dict[str, Any]:
@@ -297,7 +311,10 @@ class _Chain:
 
     def _stacked(self, found: list[Key], **params: Any) -> dict[str, Any]:
         """A transform that writes under the keys that it reads, unless they are renamed; frames have an axis more."""
-        return {**params, **self._mapped(found)}
+        arguments = {**params, **self._mapped(found)}
+        for name in arguments.get("out_keys", arguments["in_keys"]):
+            self.keys[name] = replace(self.keys[name], shape="")
+        return arguments
 
     def _frames(self) -> dict[str, Any]:
         padding = self.random.choice(["first", "none"])
@@ -328,7 +345,7 @@ class _Chain:
                 del self.keys[name]
         for key, out in zip(found, outs, strict=True):
             group = key.group if key.group == "reward" else "observation"
-            self.keys[out] = Key(out, group, key.dtype, key.column)
+            self.keys[out] = Key(out, group, key.dtype, key.column, key.shape)
         return arguments
 
     def _split(self) -> dict[str, Any]:
@@ -360,6 +377,48 @@ class _Chain:
                 name = key.parent + pattern.format(key.name.split(".")[-1])
                 self.keys[name] = Key(name, "observation", dtype, key.column)
         return arguments
+
+    def _alike(self, shape: str = "") -> list[Key]:
+        """Entries of one known shape, in any order."""
+        shapes = list(dict.fromkeys(key.shape for key in self.keys.values() if key.shape))
+        shape = shape or (self.random.choice(shapes) if shapes else "")
+        found = [key for key in self.keys.values() if shape and key.shape == shape]
+        return self.random.sample([key for key in found if key.dtype.startswith("float")], len(found))
+
+    def _goal(self, found: list[Key], pattern: str) -> dict[str, Any]:
+        goals = self._alike(found[0].shape) if found else []
+        goal = {"goal_key": goals[0].name} if goals and self.random.random() < 0.7 else {}
+        return {**self._added(found[:1], pattern), **goal}
+
+    def _toward(self) -> dict[str, Any]:
+        found = self._alike()
+        arguments = self._goal(found, "error_{}")
+        if "goal_key" in arguments:
+            arguments.pop("out_keys", None)
+        return arguments
+
+    def _centred(self) -> dict[str, Any]:
+        return self._goal(self._alike(), "centred_{}")
+
+    def _joint(self) -> dict[str, Any]:
+        keys = [*self._alike("one")[:1], *self._alike("two")[:1]]
+        name = self._name()
+        self.keys[name] = Key(name, "observation", "float64")
+        return {"in_keys": [key.name for key in self.random.sample(keys, len(keys))], "joint_key": name}
+
+    def _least(self) -> dict[str, Any]:
+        keys, name = self._alike()[:3], self._name()
+        shape = keys[0].shape if keys else ""
+        dtype = "float64" if any(key.dtype == "float64" for key in keys) else "float32"
+        self.keys[name] = Key(name, "observation", dtype, shape=shape)
+        return {"in_keys": [key.name for key in keys], "least_key": name}
+
+    def _last_action(self) -> dict[str, Any]:
+        return {}
+
+    def _memory(self) -> dict[str, Any]:
+        self.fresh += 1
+        return {"memory_key": f"memory{self.fresh}", "moved_key": f"moved{self.fresh}"}
 
     def _jitter(self) -> dict[str, Any]:
         return {"width": self.random.choice([0.25, 0.5])}
