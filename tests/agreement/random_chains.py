@@ -382,8 +382,9 @@ class _Chain:
         """Entries of one known shape, in any order."""
         shapes = list(dict.fromkeys(key.shape for key in self.keys.values() if key.shape))
         shape = shape or (self.random.choice(shapes) if shapes else "")
-        found = [key for key in self.keys.values() if shape and key.shape == shape]
-        return self.random.sample([key for key in found if key.dtype.startswith("float")], len(found))
+        found = [key for key in self.keys.values() if shape and key.shape == shape and not key.parent]
+        found = [key for key in found if key.dtype.startswith("float")]
+        return self.random.sample(found, len(found))
 
     def _goal(self, found: list[Key], pattern: str) -> dict[str, Any]:
         goals = self._alike(found[0].shape) if found else []
@@ -391,11 +392,7 @@ class _Chain:
         return {**self._added(found[:1], pattern), **goal}
 
     def _toward(self) -> dict[str, Any]:
-        found = self._alike()
-        arguments = self._goal(found, "error_{}")
-        if "goal_key" in arguments:
-            arguments.pop("out_keys", None)
-        return arguments
+        return self._goal(self._alike(), "error_{}")
 
     def _centred(self) -> dict[str, Any]:
         return self._goal(self._alike(), "centred_{}")
