@@ -253,6 +253,14 @@ class TargetUpdates:
 
 
 @dataclass(frozen=True)
+class NextAction:
+    """A policy whose next actions critics of other groups read: the attribute of its loss, and what that calls the policy."""
+
+    loss: str
+    network: str
+
+
+@dataclass(frozen=True)
 class PipelineOptimizer:
     """An optimizer.
 
@@ -312,6 +320,7 @@ class CheckedPipeline:
         precision: of what networks compute.
         workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
+        next_actions: the policies whose next actions critics of other groups read.
     """
 
     name: str
@@ -332,6 +341,7 @@ class CheckedPipeline:
     seed: int
     precision: Literal["float32", "bfloat16"] = "float32"
     workers: CollectingWorkers | None = None
+    next_actions: tuple[NextAction, ...] = ()
 
     @property
     def recorded(self) -> str | None:

@@ -30,11 +30,13 @@ _TRAINING = (
     "minibatches",
     "piecewise",
     "stream",
+    "write_next_actions",
 )
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Autocast",
+    "CentralizedNet",
     "ConvNet",
     "Delta",
     "DistributionalQValueActor",

@@ -97,7 +97,10 @@ def _call(function: FunctionPlan, generator: str, copied: str) -> Code:
 def _doc(network: PipelineNetwork) -> list[str]:
     layers = network.layers
     found = [] if layers.trunk is None else [f"the features of `{layers.trunk.name}`"]
-    reads = ", ".join([*found, *(f"`{entry.dotted}`, {_type(entry)}" for entry in layers.inputs)])
+    rows = [sight.rows for sight in layers.sights] or [1] * len(layers.inputs)
+    for entry, count in zip(layers.inputs, rows, strict=True):
+        found.append(f"`{entry.dotted}`{f' of all {count}' if count > 1 else ''}, {_type(entry)}")
+    reads = ", ".join(found)
     match network.head:
         case PolicyHead(family, action):
             what = "an action" if family.certain else f"a distribution ({family.name}) over"
@@ -120,6 +123,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
         "all": " Each agent has parameters of its own, and sees what all observe.",
     }
     more = "" if network.group is None else agents[network.per]
+    if layers.sights:
+        more = " One for all agents." if network.per == "group" else " Each agent has parameters of its own."
     doc = f"{network.doc.rstrip('.')}. " if network.doc else ""
     return list(wrapped(f"{doc}Make a network from {reads}, to {gives}.{more}"))
 
