@@ -11,6 +11,7 @@ from specgen_runtime.modules.actors import (
 )
 from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
 from specgen_runtime.modules.consistent_dropout import ConsistentDropout, ConsistentDropoutModule
+from specgen_runtime.modules.decision_transformer import DecisionTransformerInferenceWrapper
 from specgen_runtime.modules.distributional_qvalue import (
     DistributionalDQNnet,
     DistributionalQValueActor,
@@ -96,6 +97,7 @@ __all__ = [
     "DdpgCnnQNet",
     "DdpgMlpActor",
     "DdpgMlpQNet",
+    "DecisionTransformerInferenceWrapper",
     "Delta",
     "DistributionalDQNnet",
     "DistributionalQValueActor",

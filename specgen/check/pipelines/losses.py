@@ -30,6 +30,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Typed
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.other_names import field_otherwise_called
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -166,7 +167,7 @@ def _arguments(
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = params.get(key.text)
         if param is None:
-            known = suggestion(key.text, params)
+            known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
             help = known or f"its arguments are {', '.join(sorted(params))}"
             valued = next((one.name for one in loss.networks if "support" in one.buffers), None)
             if valued is not None and key.text in ("atoms", "v_min", "v_max"):
