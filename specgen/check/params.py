@@ -183,7 +183,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         interval,
         words_of(param),
         enum_class_of(param),
-        param.optional,
+        optional=param.optional,
         static=param.static,
         per_env=param.per_env,
         span=span,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c45b24b138556b56f7011a4f7d65ee507c73f23916f77fb0269658827b9fd760
+# specgen: sha256=875ed381aa5b3676654191158f89f30530c7aab52fce878fe749d82f6835f034
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ class GRPOLoss(LossModule):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -654,6 +655,7 @@ class DAPO(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -1098,6 +1100,7 @@ class CISPOLoss(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1fa67e43622ddf19bffc4053bae1a2bf41bd32650da1728333800a124379e7a3
+# specgen: sha256=aa23c7bc10f3f076a00edfccf0621b94299b1f7f1facd91de6a08895d4d31ed1
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -279,6 +279,7 @@ class MAPPOLoss(ClipPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -881,6 +882,7 @@ class IPPOLoss(MAPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",

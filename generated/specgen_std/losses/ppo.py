@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=16c507ebf077e228fbeeabf569abe12053a2ecb5cf245758817ca9500d404072
+# specgen: sha256=4332693d7e2924fdd8f868343dd8d8df7bddc7f4db43f20b5d3036c956e3e5c2
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -780,6 +780,7 @@ class ClipPPOLoss(PPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -1355,6 +1356,7 @@ class KLPENPPOLoss(PPOLoss):
         "decrement": {"at_most": 1, "above": 0},
         "samples_mc_kl": {"at_least": 1},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "kl",

@@ -309,8 +309,10 @@ class Binder:
                 )
             )
             return
-        for row, entry in zip(rows, found, strict=True):
+        for index, (row, entry) in enumerate(zip(rows, found, strict=True)):
             row |= {} if entry is None else {role.name: entry}
+            if entry is not None and role.shaped_as in row:
+                self.keys.check_shape(transform, role, row, index, arguments)
 
     def _together(
         self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments

@@ -36,7 +36,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parts import check_parts
-from specgen.check.pipelines.recorded_conversations import imitating
+from specgen.check.pipelines.recorded_conversations import imitating, is_taught
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
@@ -293,6 +293,9 @@ class _Pipeline:
             for name in self.pipeline.loss or ()
         ]
         known = [loss.value for loss in losses if loss is not None]
+        data = self.pipeline.data
+        if data is not None and data.on_policy is not None and any(map(is_taught, known)):
+            return False  # of its own answers
         return self._talks(None) and 0 < len(known) == len(losses) and not any(map(has_advantage, known))
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
