@@ -279,6 +279,8 @@ def _braces_help(
     root: Mapping, loc: tuple[str | int, ...], found: Node | None, errors: list[Any]
 ) -> str | None:
     """For a word or number where a list or a mapping of it is meant: that."""
+    if loc[0] == "pipelines" and loc[2:3] == ("loss",) and len(loc) <= 4:
+        return "name a loss, `DQNLoss`, or one with arguments, `{DQNLoss: {double_dqn: true}}`"
     if not isinstance(found, Scalar) or found.text in ("", "drop"):
         return None
     kinds = {_EXPECTED.get(one["type"]) for one in errors}
@@ -288,7 +290,7 @@ def _braces_help(
         return None
     fields = fields_at(found, loc)
     near = found.text if found.text in fields else suggestion(found.text, fields)
-    if near == found.text or (loc[0] == "pipelines" and loc[2:] == ("loss",)):
+    if near == found.text:
         return f"write `{{{found.text}: {{}}}}`"
     return near or (f"its fields are {', '.join(fields)}" if fields else None)
 

@@ -63,9 +63,7 @@ def test_layers_in_a_lower_precision() -> None:
     exact = RewardModel(model, tokenizer)(CHATS, [{}] * 3)
     seen: list[tuple[str, torch.dtype]] = []
     for name, module in (("layer", model.model.layers[1].mlp.down_proj), ("score", model.score)):
-        module.register_forward_hook(
-            lambda module, inputs, made, name=name: seen.append((name, made.dtype))  # type: ignore[misc]
-        )
+        module.register_forward_hook(lambda module, inputs, made, name=name: seen.append((name, made.dtype)))
     found = RewardModel(model, tokenizer, autocast=torch.bfloat16)(CHATS, [{}] * 3)
     assert seen == [("layer", torch.bfloat16), ("score", torch.float32)]
     assert found.dtype == torch.float32

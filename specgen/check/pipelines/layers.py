@@ -102,14 +102,16 @@ class LayersReader:
             cells=cells,
             activation=body.activation,
             layer_norm=body.layer_norm,
-            dropout=self.numbers.setting(
-                "networks", name, "dropout", owner=name.replace(".", "_"), fact=DROPOUT
-            ),
+            dropout=self._dropout(name) if cells else None,
             frozen=body.frozen,
             orthogonal=own.orthogonal(),
             precision=self.file.module.pipelines[self.path[1]].precision,
             sights=sights,
         )
+
+    def _dropout(self, name: str) -> Setting | None:
+        owner = name.replace(".", "_")
+        return self.numbers.setting("networks", name, "dropout", owner=owner, fact=DROPOUT)
 
     def _joins(self, name: str, body: NetworkBody, inputs: tuple[Entry, ...]) -> bool:
         """Whether what agents see of others can be joined."""

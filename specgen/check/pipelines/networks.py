@@ -68,7 +68,7 @@ class NetworkReader:
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
         complete = True
-        if self._acts_otherwise():
+        if self._acts_otherwise() or self._chooses_for_sure():
             return None
         made: list[PipelineNetwork] = []
         for role in self.loss.loss.networks:
@@ -117,6 +117,22 @@ class NetworkReader:
         self.sink.add(
             rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
         )
+        return True
+
+    def _chooses_for_sure(self) -> bool:
+        """Whether a policy without a distribution is to act by one of finitely many, which is reported once for the loss."""
+        roles = self.loss.loss.networks
+        sure = (role.name for role in roles if self._writes_action(role) and not role.policy)
+        name = next((self.declared[role] for role in sure if role in self.declared), None)
+        if name is None or len(self.env.actions) != 1:
+            return False
+        (action,) = self.env.actions
+        if support_of(action.spec) not in ("index", "onehot"):
+            return False
+        message = f"`{name}` gives actions that are numbers, and `{action.dotted}` is one of {action.spec.n}"
+        help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
         return True
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
