@@ -164,9 +164,9 @@ def check_and_plan(
         return sink.items, None, seen
     plan = plan_file(checked, job.output, envs, imported)
     for name, module in names_of_two(plan):
-        message = (
-            f"generated code uses `{name}` of {module}, and something else of this file would be called so"
-        )
-        help = f"rename the `{name}` of {module}, or what is declared here"
-        sink.add(NAME_TAKEN.at(file.key_span("import"), message, help=help))
+        place = plan.declared.get(name)
+        what = f"what is generated for `{place[1]}`" if place else "something else that it imports"
+        message = f"generated code uses `{name}` of {module}, and {what} would be called so"
+        help = f"rename the `{name}` of {module}, or {f'`{place[1]}`' if place else 'the other one'}"
+        sink.add(NAME_TAKEN.at(file.key_span(*(place or ("import",))), message, help=help))
     return sink.items, None if sink.has_errors else plan, seen

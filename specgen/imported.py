@@ -158,9 +158,11 @@ _RUNTIME_LOSSES = (
 )
 _RUNTIME_SAMPLES = (
     "sample_count",
+    "sample_effective_fraction",
     "sample_logsumexp",
     "sample_max",
     "sample_mean",
+    "sample_standardized",
     "sample_std",
     "sample_sum",
     "sample_var",

@@ -10,15 +10,15 @@ import re
 from keyword import kwlist
 from typing import Final
 
-_WORD = r"[A-Za-z_\x80-\U0010ffff][\w.\x80-\U0010ffff]*"
+_WORD = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_.\x80-\U0010ffff]*+"
 _FRACTION = r"[\d_]*(?:[eE][+-]?\d[\d_]*)?[jJ]?"
 _TOKEN = re.compile(
     r"[ \t\f]*("
     + "|".join(
         (
             _WORD,
-            r"\n[ \t\f\n]*",
             r"[][(){},;~]",
+            r"\n[ \t\f\n]*+",
             r"\"(?:\"\"[^\"\\]*(?:(?:\\[\s\S]|\"(?!\"\"))[^\"\\]*)*\"\"\"|[^\"\\\n]*(?:\\[\s\S][^\"\\\n]*)*\")",
             r"'(?:''[^'\\]*(?:(?:\\[\s\S]|'(?!''))[^'\\]*)*'''|[^'\\\n]*(?:\\[\s\S][^'\\\n]*)*')",
             r"[-+%@&|^=!:]=?>?",
@@ -176,7 +176,8 @@ class _Code:
 
     def _level(self) -> int:
         """How many blocks the current line is in."""
-        width, widths = len(self._indent.expandtabs()), self._widths
+        indent, widths = self._indent, self._widths
+        width = len(indent.expandtabs() if "\t" in indent else indent)
         while width < widths[-1]:
             widths.pop()
         if width > widths[-1]:

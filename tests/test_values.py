@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from dataclasses import field, replace
+from dataclasses import field
 
 import pytest
 
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,16 @@ class Terse:
 
     def __hash__(self) -> int:
         return 7
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    text: str
+    unit: str = "m"
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.text))
 
 
 NAN = float("nan")
@@ -117,3 +127,27 @@ def test_fields_can_be_matched() -> None:
     match Point(1, 2):
         case Point(x, y):
             assert (x, y) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [
+        (Point(1.0, 2.0, "a", [3]), {"y": 4.0}),
+        (Point(1.0, 2.0, "a", [3]), {"label": "b", "x": NAN}),
+        (Named(1.0, name="n"), {"name": "m"}),
+        (Counter(3), {"count": 4}),
+        (Measured("abc"), {"text": "four"}),
+        (Nothing(), {}),
+    ],
+)
+def test_fields_are_replaced_as_python_replaces_them(value: object, changes: dict[str, object]) -> None:
+    made, expected = replace(value, **changes), dataclasses.replace(value, **changes)  # type: ignore[type-var]
+    assert type(made) is type(expected)
+    assert repr(made) == repr(expected)
+    assert made is not value
+
+
+def test_only_fields_can_be_replaced() -> None:
+    for wrong in ({"z": 1.0}, {"size": 1}):
+        with pytest.raises((TypeError, KeyError, ValueError)):
+            replace(Measured("abc"), **wrong)

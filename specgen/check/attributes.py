@@ -127,6 +127,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "parts",
         "ranges",
         "reads_rows",
+        "reads_next",
         "reduction",
         "parameters_of",
         "register_coeff_buffer",

@@ -160,6 +160,7 @@ class Parameter:
         interval: its values in expressions.
         choices: the words of an `enum`.
         enum_class: the attribute of the generated class that is an enumeration of these words.
+        or_function: whether it may be a function of two tensors in the place of a word.
         optional: whether it may be ``None`` (then `given(name)` is false).
         static: whether it may shape types and decide which outputs there are.
         per_env: whether each row of a transform has its own, which no entry keeps.
@@ -179,6 +180,7 @@ class Parameter:
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
     enum_class: str | None = None
+    or_function: bool = False
     optional: bool = False
     static: bool = False
     per_env: bool = False

@@ -183,7 +183,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         interval,
         words_of(param),
         enum_class_of(param),
-        param.optional,
+        optional=param.optional,
         static=param.static,
         per_env=param.per_env,
         span=span,
@@ -257,7 +257,9 @@ def _kind(
         return None
     message = f"`{kind}` is no type of a parameter"
     help = f"did you mean '{_MEANT[kind]}'?" if _MEANT.get(kind) in allowed.types else None
-    if "[" in kind and allowed.tensor is not None:
+    if " in " in kind:
+        help = "the range goes into `min`, `max`, `above` and `below` beside it"
+    elif "[" in kind and allowed.tensor is not None:
         message, help = f"{message} that is one value for all environments", allowed.tensor
     help = (
         help or suggestion(kind, allowed.types) or f"the types of parameters are {', '.join(allowed.types)}"

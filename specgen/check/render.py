@@ -34,7 +34,13 @@ _POINTS: Final = {"polyline": 2, "polygon": 3}
 _PLACEHOLDER = re.compile(r"\{\}")
 
 
-def _entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> MappingNode:
+Place = tuple[str | int, ...]
+"""Where something stands below the section."""
+
+
+def _entries(
+    file: SchemaFile, path: tuple[str, ...], render: Render, numbers: Mapping[str, Place]
+) -> MappingNode:
     """All expressions of the section at `path` as one section of assignments: `let`, then a target for each number.
 
     The numbers of a view are `view.left`, `view.right`, `view.bottom` and `view.top`, those of a shape have its name
@@ -42,7 +48,7 @@ def _entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> Mapping
     """
     let = file.node(*path, "let") if render.let else None
     entries = list(let.entries) if isinstance(let, MappingNode) else []
-    for target, place in _numbers(render):
+    for target, place in numbers.items():
         value = file.node(*path, *place)
         assert isinstance(value, Scalar)
         entries.append((Scalar(target, "plain", target, value.span), value))
@@ -50,10 +56,10 @@ def _entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> Mapping
     return MappingNode(tuple(entries), file.span(*path), lost)
 
 
-def _targets(render: Render) -> dict[str, Target]:
+def _targets(numbers: Mapping[str, Place]) -> dict[str, Target]:
     """What each number of the section has to be: float32 of any shape, truth values for `when`, whole numbers to choose."""
     targets = {}
-    for target, place in _numbers(render):
+    for target, place in numbers.items():
         dtype = "bool" if place[-1] == "when" else "int64" if place[-1] == "index" else "float32"
         targets[target] = Target(target, SpecType("pattern", dtype, ANY_DIMS))
     return targets
@@ -75,13 +81,14 @@ def check_render(
     if render is None:
         return SectionResult(), None
     mine = Sink()
-    section = replace(section, entries=_entries(section.file, section.path, render))
-    result = check_section(section, _targets(render), {}, mine)
-    check = _Check(section.file, section.path, render, result, mine)
+    numbers = dict(_numbers(render))
+    section = replace(section, entries=_entries(section.file, section.path, render, numbers))
+    result = check_section(section, _targets(numbers), {}, mine)
+    check = _Check(section.file, section.path, render, numbers, result, mine)
     check.plain()
     check.numbers()
     sink.extend(mine.items)
-    if mine.has_errors or any(target not in result.types for target, _ in _numbers(render)):
+    if mine.has_errors or not numbers.keys() <= result.types.keys():
         return result, None
     view = {axis: (NumberOf(f"view.{low}"), NumberOf(f"view.{high}")) for axis, (low, high) in _ENDS.items()}
     shapes = tuple(
@@ -93,7 +100,7 @@ def check_render(
     )
 
 
-def _numbers(render: Render) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def _numbers(render: Render) -> Iterator[tuple[str, Place]]:
     """The target of each number of the section, and its place below it."""
     for axis, ends in _ENDS.items():
         for index, end in enumerate(ends):
@@ -161,6 +168,7 @@ class _Check:
     file: SchemaFile
     path: tuple[str, ...]
     render: Render
+    places: Mapping[str, Place]
     result: SectionResult
     sink: Sink
 
@@ -208,7 +216,7 @@ class _Check:
                 if isinstance(value, Choice):
                     self._chosen(f"{name}.{field}", len(value.of), ("shapes", name, field))
 
-    def _color(self, value: str | Choice, place: tuple[str | int, ...]) -> None:
+    def _color(self, value: str | Choice, place: Place) -> None:
         several = [] if isinstance(value, str) else list(enumerate(value.of))
         colors = (
             [(place, value)] if isinstance(value, str) else [((*place, "of", i), one) for i, one in several]
@@ -221,7 +229,7 @@ class _Check:
                 )
                 self.sink.add(rules.NO_COLOR.at(span, f"`{color}` is no colour", help=help))
 
-    def _in_range(self, what: str, value: float, low: int, high: int, place: tuple[str | int, ...]) -> None:
+    def _in_range(self, what: str, value: float, low: int, high: int, place: Place) -> None:
         if not low <= value <= high:
             span = self.file.span(*self.path, *place)
             self.sink.add(rules.RANGE.at(span, f"{what} is from {low} to {high}, this is {value:g}"))
@@ -246,7 +254,7 @@ class _Check:
         counts: dict[int | str, Span] = {}
         points: dict[int | str, Span] = {}
         least = _POINTS.get(shape.kind)
-        for target, place in _numbers(self.render):
+        for target, place in self.places.items():
             if place[:2] != ("shapes", name):
                 continue
             if target not in self.result.types:
@@ -278,7 +286,7 @@ class _Check:
                 message = f"`{name}` has {second} {what} here and {first} elsewhere"
                 self.sink.add(rules.COUNT.at(found[second], message))
 
-    def _chosen(self, target: str, count: int, place: tuple[str | int, ...]) -> None:
+    def _chosen(self, target: str, count: int, place: Place) -> None:
         """An index is proved to be that of something."""
         values = self.result.values.get(target)
         if values is not None and count and not values.within(Interval(0, count - 1)):

@@ -33,7 +33,7 @@ class Sink:
     @property
     def items(self) -> tuple[Diagnostic, ...]:
         """Everything found, by file, line and column; one message a place and cause."""
-        return tidy(self._items)
+        return tidy(self._items) if self._items else ()
 
     @property
     def has_errors(self) -> bool:

@@ -144,6 +144,12 @@ def spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | Non
                 for one in members
             ]
         found += members
+    if len(found) == len(call.args) == 1 and (one := found[0]) is not call.args[0]:
+        # A single value of several is itself, and not what is taken along its axes.
+        if name in ("min", "max"):
+            found.append(one)
+        elif name == "sum":
+            found.append(tree.Literal(0, "0", one.start, one.end))
     return found
 
 

@@ -162,7 +162,7 @@ def store(interval: Interval, dtype: str) -> Interval:
         if interval.nan or interval.low < low or interval.high > high:
             return Interval(low, high)
         return interval
-    if dtype == "float32":
+    if dtype == "float32" and (interval.low > -math.inf or interval.high < math.inf):
         return Interval(_round32(interval.low, down=True), _round32(interval.high, down=False), interval.nan)
     return interval
 

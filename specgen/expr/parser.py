@@ -32,7 +32,8 @@ def parse(source: SourceText, sink: Sink) -> Expr | None:
         expr = parser.whole()
     except _GivenUp:
         return None
-    if _height(expr) > _MAX_HEIGHT:
+    # Whatever is nested takes a token at least.
+    if len(tokens) > _MAX_HEIGHT and _height(expr) > _MAX_HEIGHT:
         span = source.span_of(expr.start, expr.end)
         message = "the expression has too many operations in a row"
         sink.add(rules.TOO_DEEP.at(span, message, help="name its parts in lines of their own"))
@@ -221,6 +222,10 @@ class _Parser(Tokens):
             word, after = self.peek, self.after
             if word.kind == "name" and after.kind == "op" and after.text == "=":
                 self.take(), self.take()
+                if word.text == "shape" and self.peek.text == "[":
+                    self._fail(
+                        self.peek, "sizes stand in parentheses", help="write shape=(2, 3), or shape=n for one"
+                    )
                 value = self._expression(0)
                 keywords.append(tree.Keyword(word.text, value, word.start, self._end))
             else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final, cast
 
 from specgen.code import value_code
@@ -105,12 +106,23 @@ class Printer:
 
     def __init__(self, root: Typed, like: Typed | None = None, texts: FunctionTexts | None = None) -> None:
         self.texts = texts or FunctionTexts()
-        self._all_leaves = list(_leaves(root))
-        self._leaves = list(filter(_is_witness, self._all_leaves))
+        self._root, self._like = root, like
+
+    @cached_property
+    def _all_leaves(self) -> list[Typed]:
+        """The values that the expression reads."""
+        read = (node for node in self._root.nodes if node.op in ("name", "site") and node.static is None)
+        return [node for node in read if not node.several]
+
+    @cached_property
+    def _leaves(self) -> list[Typed]:
+        """Those that tell rows and device."""
+        tensors = list(filter(_is_witness, self._all_leaves))
         # What may be missing tells a shape only where nothing else does.
-        self._leaves = [leaf for leaf in self._leaves if not leaf.options.get("optional")] or self._leaves
-        if like is not None and self._batch_leaf() is None:
-            self._leaves.append(like)
+        leaves = [leaf for leaf in tensors if not leaf.options.get("optional")] or tensors
+        if self._like is None or any(leaf.type.level == "batch" for leaf in leaves):
+            return leaves
+        return [*leaves, self._like]
 
     def show(self, node: Typed) -> Printed:
         """The node in its own layout: `(*batch, *dims)`, and a trailing 1 if it is `col`."""
@@ -362,13 +374,6 @@ def is_made(node: Typed) -> bool:
 def _is_large(kind: Type) -> bool:
     known = not kind.open and all(isinstance(size, int) for size in kind.sizes)
     return known and math.prod(kind.shape) >= _LARGE
-
-
-def _leaves(node: Typed) -> Iterator[Typed]:
-    if node.op in ("name", "site") and node.static is None and not node.several:
-        yield node
-    for part in node.parts:
-        yield from _leaves(part)
 
 
 class SizeUnknown(Exception):  # noqa: N818 - it is reported where the expression is checked

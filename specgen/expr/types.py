@@ -47,15 +47,12 @@ class Type:
     @property
     def open(self) -> bool:
         """Whether nobody knows how many feature dimensions there are."""
-        return self.rest is not None
+        return bool(self.dims) and self.rest is not None
 
     @property
     def rest(self) -> Rest | None:
         """The dimensions of which nobody knows how many there are; None where that is known."""
-        for size in self.dims:
-            if isinstance(size, Rest):
-                return size
-        return None
+        return next((size for size in self.dims if isinstance(size, Rest)), None)
 
     @property
     def sizes(self) -> Sizes:
@@ -385,15 +382,9 @@ class Typed:
         """This node and every node below it, each before those below it."""
         if self._nodes is not None:
             return self._nodes
-        found: list[Typed] = []
-        left = [self]
-        while left:
-            node = left.pop()
-            found.append(node)
-            left += node.parts[::-1]
-        nodes = tuple(found)
-        object.__setattr__(self, "_nodes", nodes)
-        return nodes
+        found = sum((part.nodes for part in self.parts), (self,))
+        object.__setattr__(self, "_nodes", found)
+        return found
 
     @property
     def several(self) -> bool:

@@ -10,7 +10,7 @@ from specgen.imported import Import
 from specgen.plan.chains.chain import plan_chain
 from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
-from specgen.plan.items import Item, ModulePlan
+from specgen.plan.items import Item, ModulePlan, Parts
 from specgen.plan.module import plan_module
 from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
 from specgen.plan.shared_functions import plan_shared_function
@@ -35,18 +35,18 @@ class PlannedEnvs:
     names: tuple[str, ...]
 
 
-def plan_envs(checked: CheckedFile) -> tuple[list[Item], PlannedEnvs]:
+def plan_envs(checked: CheckedFile) -> tuple[Parts, PlannedEnvs]:
     """Plan the environments of a file; what else is wrong in it does not matter."""
-    items: list[Item] = []
+    parts: Parts = {}
     envs: dict[str, EnvInterface] = {}
-    for env in checked.envs.values():
-        made, envs[env.value.name] = _plan_env(env)
-        items += made
-    return items, PlannedEnvs(checked.module, envs, tuple(item.name for item in items))
+    for name, env in checked.envs.items():
+        parts["envs", name], envs[env.value.name] = _plan_env(env)
+    names = tuple(item.name for items in parts.values() for item in items)
+    return parts, PlannedEnvs(checked.module, envs, names)
 
 
 def plan_file(
-    checked: CheckedFile, path: str, envs: tuple[list[Item], PlannedEnvs], imported: Iterable[PlannedEnvs]
+    checked: CheckedFile, path: str, envs: tuple[Parts, PlannedEnvs], imported: Iterable[PlannedEnvs]
 ) -> ModulePlan:
     """Plan a generated module.
 
@@ -56,39 +56,40 @@ def plan_file(
         envs: what `plan_envs` made of the environments.
         imported: those of the files that this one imports.
     """
-    items, own = envs
+    of_envs, own = envs
     modules = {other.module: other for other in imported}
-    rewards: list[Item] = []
-    if checked.rewards:
+    parts: Parts = {("specs", name): [plan_spec(spec)] for name, spec in checked.specs.items()}
+    for name, function in checked.functions.items():
+        parts["functions", name] = [plan_shared_function(function)]
+    for name, reward in checked.rewards.items():
         from specgen.plan.rewards import reward_items  # only loaded for files that have rewards
 
-        rewards = [item for reward in checked.rewards.values() for item in reward_items(reward)]
-    shared = map(plan_shared_function, checked.functions.values())
-    items = [*map(plan_spec, checked.specs.values()), *shared, *rewards, *items]
-    for transform in checked.transforms.values():
-        items += plan_transform(transform)
-    for loss in checked.losses.values():
+        parts["rewards", name] = reward_items(reward)
+    parts |= of_envs
+    for name, transform in checked.transforms.items():
+        parts["transforms", name] = plan_transform(transform)
+    for name, loss in checked.losses.items():
         from specgen.plan.losses.loss import plan_loss  # only loaded for files that have losses
 
-        items += plan_loss(loss)
-    for model in checked.models.values():
+        parts["losses", name] = plan_loss(loss)
+    for name, model in checked.models.items():
         from specgen.plan.language_models import plan_language_model  # only loaded for files that have models
 
-        items.append(plan_language_model(model))
-    for chain in checked.chains.values():
+        parts["models", name] = [plan_language_model(model)]
+    for name, chain in checked.chains.items():
         base = chain.value.env.value
         module = own if base.module == own.module else modules[base.module]
         if base.chat is None:
-            items += plan_chain(chain, module.envs[base.name])
+            parts["chains", name] = plan_chain(chain, module.envs[base.name])
         else:
             from specgen.plan.chains.composed import plan_composed_chain
 
-            items += plan_composed_chain(chain)
+            parts["chains", name] = plan_composed_chain(chain)
     trained: dict[str, Import] = {}
-    for pipeline in checked.pipelines.values():
+    for name, pipeline in checked.pipelines.items():
         from specgen.plan.pipelines.pipeline import plan_pipeline  # only loaded for files that have pipelines
 
-        items.append(plan_pipeline(pipeline))
+        parts["pipelines", name] = [plan_pipeline(pipeline)]
         trained |= pipeline_imports(pipeline.value, checked.module)
     further = trained | {
         name: Import(other.module, name) for other in modules.values() for name in other.names
@@ -117,12 +118,12 @@ def plan_file(
     functions += tuple(model.value.maker for model in checked.models.values())
     functions += tuple(name for one in checked.pipelines.values() for name in pipeline_names(one.value))
     source = checked.path.rsplit(".", 1)[0]
-    return plan_module(path, source, checked.doc, items, further, bases, checked.module, functions)
+    return plan_module(path, source, checked.doc, parts, further, bases, checked.module, functions)
 
 
 def names_of_two(plan: ModulePlan) -> Iterator[tuple[str, str]]:
     """The names that a module would have of another module and of its own or a third one, each with the other module."""
-    taken = {item.name: "" for item in plan.items}
+    taken = dict.fromkeys(plan.declared, "")
     for one in sorted(plan.imports, key=lambda each: (each.alias is None, each.module, each.name or "")):
         name = one.alias or one.name
         if name is not None and taken.setdefault(name, one.module) != one.module:

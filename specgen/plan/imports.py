@@ -73,38 +73,38 @@ def names_used(part: object) -> set[str]:
     return found
 
 
-def _add_names_used(part: object, found: set[str]) -> None:
-    kind: Any = part.__class__
-    if isinstance(part, Code):
+def _add_names_used(part: Any, found: set[str]) -> None:
+    kind = part.__class__
+    if kind is tuple or kind is list:
+        parts = part
+    elif issubclass(kind, Code):
         found |= part.uses
-    elif isinstance(part, (tuple, list)):
-        for each in part:
-            _add_names_used(each, found)
-    elif (fields := _fields(kind)) is not None:
-        if isinstance(part, CallPlan):
+        return
+    else:
+        if kind is CallPlan:
             found.add(part.function)
-        elif isinstance(part, FunctionPlan):
+        elif kind is FunctionPlan:
             found |= part.uses
-        elif isinstance(part, _WITH_VALUES) and needs_math(_values(part)):
+        elif kind in _WITH_VALUES and needs_math(_values(part)):
             found.add("math")
-        for value in fields(part):
-            if value and value.__class__ not in _PLAIN:
-                _add_names_used(value, found)
+        parts = _parts_of(kind)(part)
+    for each in parts:
+        if each and each.__class__ not in _PLAIN:
+            _add_names_used(each, found)
 
 
 _PLAIN = frozenset((str, bool, int, float, type))
 """What reads no names: most of what a plan says."""
 
+_WITH_VALUES = frozenset((ParamPlan, TablePlan, LossParamPlan, GymPlan))
+
 
 @cache
-def _fields(kind: type) -> Callable[[object], tuple[object, ...]] | None:
-    """What reads all fields of a part of a plan at once; None for what has none."""
+def _parts_of(kind: type) -> Callable[[object], tuple[object, ...]]:
+    """What reads all fields of a part of a plan at once."""
     names = tuple(getattr(kind, "__dataclass_fields__", ()))
-    # with the class behind them, so that one field is a tuple, too
-    return attrgetter(*names, "__class__") if names else None
-
-
-_WITH_VALUES = (ParamPlan, TablePlan, LossParamPlan, GymPlan)
+    # with the class in front, so that one field is a tuple, too
+    return attrgetter("__class__", *names) if names else lambda part: ()
 
 
 def _values(part: object) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specgen.imported import Import
 from specgen.plan.envs.model import ChatEnvPlan, ComposedChainPlan, EnvironmentPlan
 from specgen.plan.losses.model import LossPlan
@@ -31,6 +33,11 @@ ClassPlan = (
 TypingPlan = DataPlan | SpecTypesPlan
 Item = AliasPlan | ClassPlan | FunctionPlan | RecordPlan | TypingPlan
 
+Place = tuple[str, str]
+"""Where a declaration stands: its section and its name."""
+Parts = dict[Place, list[Item]]
+"""What is planned for each declaration of a file."""
+
 
 @dataclass(frozen=True)
 class ModulePlan:
@@ -42,6 +49,7 @@ class ModulePlan:
         doc: its documentation.
         imports: what it imports.
         items: what stands in it.
+        declared: the declaration that each of these is made of, by its name.
         exports: its public classes, which its package shows too.
         functions: its public functions, which only the module itself shows.
     """
@@ -51,5 +59,6 @@ class ModulePlan:
     doc: tuple[str, ...]
     imports: frozenset[Import]
     items: tuple[Item, ...]
+    declared: Mapping[str, Place]
     exports: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()

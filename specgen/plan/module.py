@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from specgen.imported import Import
 from specgen.plan.imports import imports_of
-from specgen.plan.items import ClassPlan, Item, ModulePlan
+from specgen.plan.items import ClassPlan, ModulePlan, Parts
 from specgen.plan.model import AliasPlan, DataPlan, RecordPlan
 from specgen.plan.pipelines.model import PipelinePlan
 
@@ -15,7 +15,7 @@ def plan_module(
     path: str,
     source: str,
     doc: str,
-    items: Iterable[Item],
+    parts: Parts,
     further: Mapping[str, Import],
     bases: Iterable[Import],
     module: str,
@@ -27,13 +27,14 @@ def plan_module(
         path: the generated file, relative to the output directory.
         source: the schema it comes from, without its ending.
         doc: the file's own documentation.
-        items: records, functions and classes, in order.
+        parts: the records, functions and classes of each declaration, in order.
         further: names of other generated modules that the items may use.
         bases: classes of other modules that classes among the items are derived from.
         module: the module itself, dotted.
         functions: the functions among the items that are for users too.
     """
-    items = tuple(items)
+    items = tuple(item for made in parts.values() for item in made)
+    declared = {item.name: place for place, made in parts.items() for item in made}
     lines = (doc.strip() or f"Declared in {source}.",)
     public = tuple(
         item.name
@@ -46,4 +47,4 @@ def plan_module(
         # a module that is run is not shown by its package, which would import it first
         public, functions = (), (*public, *functions)
     imports = imports_of(items, further, module).union(bases)
-    return ModulePlan(path, source, lines, imports, items, public, functions)
+    return ModulePlan(path, source, lines, imports, items, declared, public, functions)

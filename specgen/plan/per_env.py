@@ -28,7 +28,9 @@ def param_annotation(param: Parameter) -> Code:
     if param.per_env:
         return named("ArrayLike")
     if param.kind == "enum":
-        return using(f"Literal[{', '.join(map(literal, param.choices))}]", "Literal")
+        words = using(f"Literal[{', '.join(map(literal, param.choices))}]", "Literal")
+        function = "Callable[[Tensor, Tensor], Tensor]"
+        return using(f"{words} | {function}", "Literal", "Callable", "Tensor") if param.or_function else words
     if param.kind == "tensor":
         return named("ArrayLike")
     if param.kind in ("ints", "int_or_ints"):

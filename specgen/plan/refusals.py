@@ -14,9 +14,11 @@ def refusals(param: Parameter, *, kept: bool = False) -> Iterator[RefusalPlan]:
     """What must not hold of a parameter; `kept` where its words are compared as the object keeps them."""
     name = param.name
     if param.kind == "enum":
-        said = formatted(f"{name} must be one of {listed(param.choices)}, got ", f"{name}!r")
+        but = ", or a function" if param.or_function else ""
+        said = formatted(f"{name} must be one of {listed(param.choices)}{but}, got ", f"{name}!r")
         value = f"self.{name}" if kept else name
-        yield RefusalPlan(f"{value} not in {literal(param.choices)}", said)
+        other = f"not callable({value}) and " if param.or_function else ""
+        yield RefusalPlan(f"{other}{value} not in {literal(param.choices)}", said)
     tensor = param.kind == "tensor" or param.per_env
     value = f"self.{name}" if tensor else name
     for sign, bound in param.range:

@@ -32,10 +32,10 @@ def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = (
             kept.append(statement)
             needed.update(reads(statement))
     kept.reverse()
-    known = {one.symbol for one in program.inputs}
-    made = {target for statement in kept for target in targets(statement)}
     inputs = [one for one in program.inputs if one.symbol in needed]
-    inputs += [Input(symbol, "data") for symbol in given if symbol in needed and symbol not in known | made]
+    known = {one.symbol for one in inputs}
+    known.update(target for statement in kept for target in targets(statement))
+    inputs += [Input(symbol, "data") for symbol in given if symbol in needed and symbol not in known]
     return replace(program, inputs=tuple(inputs), body=tuple(kept), outputs=outputs)
 
 

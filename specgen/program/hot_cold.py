@@ -69,17 +69,18 @@ def split(component: Component) -> Parts:
     # What a region makes is made with all else that it makes.
     whole = [made for statement in step.body if not needed.isdisjoint(made := targets(statement))]
     hot = {target for made in whole for target in made}
-    inputs = {one.symbol: one for one in step.inputs}
+    inputs = {one.symbol for one in step.inputs}
     after = [output.symbol for output in cells]
-    recorded = read_from_records(step, after)
+    rewards = [output for output in step.outputs if output.role == "reward"]
+    asked = [one for one in rewards if one.symbol not in hot and one.symbol not in inputs]
+    recorded = read_from_records(step, after) if asked else step
     promoted: list[Output] = []
     cold: list[Output] = []
     raw: dict[str, Output] = {}
     taken = {*(one.symbol.name for one in step.inputs), *(output.name for output in step.outputs)}
-    for output in (output for output in step.outputs if output.role == "reward"):
-        part = cut(recorded, [output], after)
-        known = output.symbol in hot or output.symbol in inputs
-        if known or _happens_once(part) or _repeats_much(part, hot):
+    for output in rewards:
+        part = cut(recorded, [output], after) if output in asked else None
+        if part is None or _happens_once(part) or _repeats_much(part, hot):
             promoted.append(output)
             continue
         cold.append(output)

@@ -86,7 +86,7 @@ class _Printer:
         self.laid = in_blocks(program.body, (output.symbol for output in program.outputs))
         self.last_reader = {symbol: one for one in in_order(self.laid) for symbol in reads(one)}
         readers = Counter(symbol for one in program.body for symbol in reads(one))
-        self.made = {
+        made = {
             one.target
             for one in program.body
             if isinstance(one, Assign) and readers[one.target] == 1 and _makes(one.value)
@@ -99,6 +99,7 @@ class _Printer:
         }
         inline = (symbol for value in self.in_return.values() for symbol in value.symbols_read)
         self.kept = {*self.returned, *inline}
+        self.owned = made - self.kept
 
     def function(self) -> PrintedFunction:
         args, keywords = self._arguments()
@@ -206,9 +207,9 @@ class _Printer:
 
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
-        counts = Counter(statement.value.symbols_read)
-        owned = (one for one, count in counts.items() if count == 1 and one in self.made - self.kept)
-        return {self.names[one] for one in owned if self.last_reader[one] is statement}
+        read = statement.value.symbols_read
+        owned = (one for one in read if one in self.owned and self.last_reader[one] is statement)
+        return {self.names[one] for one in owned if read.count(one) == 1}
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee

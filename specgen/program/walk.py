@@ -85,7 +85,8 @@ def expressions(statement: Statement) -> Iterator[Typed]:
 def reads(statement: Statement) -> list[Symbol]:
     """The symbols that a statement reads and does not define itself, each once, in order."""
     if isinstance(statement, Assign):
-        return list(dict.fromkeys(statement.value.symbols_read))
+        symbols = statement.value.symbols_read
+        return list(dict.fromkeys(symbols)) if len(symbols) > 1 else list(symbols)
     found: dict[Symbol, None] = {}
     for expr in expressions(statement):
         found.update(dict.fromkeys(expr.symbols_read))
@@ -108,7 +109,7 @@ def rebuilt(
     type: Type,
     options: Mapping[str, object],
 ) -> Typed:
-    """`expr` with other operands; `dataclasses.replace`, four times as fast."""
+    """`expr` with other operands: `replace`, three times as fast."""
     return Typed(
         expr.op,
         type,
@@ -130,9 +131,12 @@ def rebuilt(
 
 def with_parts(expr: Typed, change: Callable[[Typed], Typed]) -> Typed:
     """`expr` with each operand and computed index changed; itself where none is, so that trees are shared."""
-    if not (expr.args or expr.items or expr.options):
+    if not expr.parts:
         return expr
     args = tuple([change(arg) for arg in expr.args])
+    if len(args) == len(expr.parts):
+        same = all(map(is_, args, expr.args))
+        return expr if same else rebuilt(expr, args, expr.items, expr.type, expr.options)
     items = expr.items
     if items:
         items = tuple([At(change(item.index)) if isinstance(item, At) else item for item in items])

@@ -266,9 +266,9 @@ def _levels(jobs: Sequence[Job]) -> list[list[Job]]:
 
 def serve() -> None:
     """Do what the other process asks for, until it ends. Nobody else can: the pipes have no name."""
+    gc.disable()  # the process is short-lived, and what it makes has few cycles
     from specgen.compile_file import compile_files, read_files
 
-    gc.disable()  # the process is short-lived, and what it makes has few cycles
     files: dict[str, SchemaFile] = {}
     answer: object = None
     with suppress(EOFError):

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.schema.allowed import fields_of, kinds_of, models_at
+from specgen.schema.allowed import kinds_of, models_at
 from specgen.schema.bare_names import with_arguments
-from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.misplaced import report_misplaced
 from specgen.schema.module import Module
 from specgen.schema.other_names import otherwise_called
+from specgen.schema.unknown_fields import fields_at, unknown_field
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.source.resolve import number_hint
 from specgen.values import dataclass
@@ -59,6 +59,10 @@ class SchemaFile:
         found = find(self.root, path)
         return found.span if found is not None else self.root.span
 
+    def whole_span(self, *path: str | int) -> Span:
+        """From the last key of `path` to the end of its value."""
+        return self.key_span(*path).to(self.span(*path))
+
     def span(self, *path: str | int) -> Span:
         """The span of the value at `path`, or of the nearest enclosing node."""
         for end in range(len(path), -1, -1):
@@ -79,13 +83,18 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
     except ValidationError as failure:
         places = _by_place(root, failure)
         unknown = [loc for loc, errors in places.items() if errors[0]["type"] == "extra_forbidden"]
-        misspelt = {(*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(root, loc[:-1]))) for loc in unknown}
+        misspelt = {
+            (*loc[:-1], did_you_mean(str(loc[-1]), fields_at(find(root, loc[:-1]), loc[:-1])))
+            for loc in unknown
+        }
         said = report_misplaced(root, places, unknown, sink)
         for loc, errors in places.items():
             if loc[:1] in said or loc[:2] in said:
                 continue
             # A field that is there under a name near its own is misspelt, not missing as well.
-            if errors[0]["type"] != "missing" or loc not in misspelt:
+            if loc in unknown:
+                sink.add(unknown_field(root, find(root, loc[:-1]), loc, unknown))
+            elif errors[0]["type"] != "missing" or loc not in misspelt:
                 _report(root, loc, errors, sink)
         return None
     return SchemaFile(path, module, root)
@@ -167,22 +176,6 @@ def _is_of_another_kind(error: Any) -> bool:
 def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: Sink) -> None:
     # A whole number is a number: where either fits, the text is read as the wider one.
     error = next((one for one in errors if one["type"] == "float_type"), errors[0])
-    if error["type"] == "extra_forbidden":
-        name = str(loc[-1])
-        parent = find(root, loc[:-1])
-        key = parent.key(name) if isinstance(parent, Mapping) else None
-        fields = _fields_at(root, loc[:-1])
-        where = f" in `{'.'.join(map(str, loc[:-1]))}`" if len(loc) > 1 else ""
-        sink.add(
-            rules.UNKNOWN_FIELD.at(
-                key.span if key else root.span,
-                f"unknown field `{name}`{where}",
-                help=suggestion(name, fields)
-                or (time_limit_help(name) if loc[0] in ("envs", "chains") else None)
-                or f"the fields here are {', '.join(sorted(fields))}",
-            )
-        )
-        return
     if error["type"] == "missing":
         node = find(root, loc[:-1]) or root
         if isinstance(node, Mapping) and loc[-1] in node.lost:
@@ -286,6 +279,8 @@ def _braces_help(
     root: Mapping, loc: tuple[str | int, ...], found: Node | None, errors: list[Any]
 ) -> str | None:
     """For a word or number where a list or a mapping of it is meant: that."""
+    if loc[0] == "pipelines" and loc[2:3] == ("loss",) and len(loc) <= 4:
+        return "name a loss, `DQNLoss`, or one with arguments, `{DQNLoss: {double_dqn: true}}`"
     if not isinstance(found, Scalar) or found.text in ("", "drop"):
         return None
     kinds = {_EXPECTED.get(one["type"]) for one in errors}
@@ -293,9 +288,9 @@ def _braces_help(
         return f"write `[{found.text}]`"
     if "a mapping" not in kinds:
         return None
-    fields = _fields_at(root, loc)
+    fields = fields_at(found, loc)
     near = found.text if found.text in fields else suggestion(found.text, fields)
-    if near == found.text or (loc[0] == "pipelines" and loc[2:] == ("loss",)):
+    if near == found.text:
         return f"write `{{{found.text}: {{}}}}`"
     return near or (f"its fields are {', '.join(fields)}" if fields else None)
 
@@ -348,12 +343,3 @@ def describe(node: Node | None, value: object) -> str:
             return "a list"
         case _:
             return f'text "{value}"'
-
-
-def _fields_at(root: Node, path: tuple[str | int, ...]) -> list[str]:
-    """The field names that the models allow at a place of the file; where it says its `kind`, those of that kind."""
-    options = models_at(path)
-    kind = find(root, (*path, "kind"))
-    if isinstance(kind, Scalar):
-        options = [option for option in options if kind.value in kinds_of(option)] or options
-    return sorted(fields_of(options))

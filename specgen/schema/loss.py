@@ -121,6 +121,7 @@ class LossParam(Param):
         parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
         true_is: the parameter whose number True stands for; False is None then.
         by_part: whether it may be a number for each part of an action, which expressions read beside `entropies`.
+        or_function: of words, the kinds of a distance: whether it may be a function of a prediction and a target instead.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
@@ -129,6 +130,7 @@ class LossParam(Param):
     parts: Annotated[list[str] | dict[str, Limits], Field(union_mode="left_to_right", default_factory=list)]
     true_is: str | None = None
     by_part: bool = False
+    or_function: bool = False
 
 
 class LossKey(Declaration):

@@ -1,4 +1,4 @@
-"""What others call the distributions of policies."""
+"""What others call the distributions of policies, and the fields of pipelines."""
 
 from __future__ import annotations
 
@@ -21,3 +21,38 @@ def otherwise_called(name: str, expected: Collection[str]) -> str | None:
     """What to write in the place of a name that others use for one of those that are expected; None if nobody does."""
     meant = _DISTRIBUTIONS.get(name.lower().replace("_", "").replace("-", ""))
     return meant[1] if meant is not None and meant[0] in expected else None
+
+
+_FIELDS = {
+    "lr": ("learning_rate", "step_size"),
+    "beta1": ("betas",),
+    "max_grad_norm": ("clip_grad", "clip_grad_norm", "grad_clip", "gradient_clip", "clip_norm"),
+    "mlp": ("net_arch", "num_cells", "hidden_sizes", "hidden_layers", "hidden_dims", "fcnet_hiddens"),
+    "activation": ("activation_fn", "activation_class", "fcnet_activation"),
+    "num_envs": ("n_envs", "num_env_runners", "n_parallel"),
+    "num_steps": ("n_steps", "rollout_length", "rollout_steps", "rollout_fragment_length", "train_freq"),
+    "epochs": ("n_epochs", "num_epochs", "ppo_epochs", "update_epochs", "num_sgd_iter"),
+    "minibatch_size": ("batch_size", "mini_batch_size", "sub_batch_size", "sgd_minibatch_size"),
+    "minibatches": ("num_minibatches", "n_minibatches"),
+    "capacity": ("buffer_size", "memory_size", "max_size", "replay_size", "replay_buffer_size"),
+    "warm_up_frames": ("learning_starts", "init_random_frames", "start_steps", "warmup_steps"),
+    "updates": ("gradient_steps", "utd_ratio", "updates_per_step", "total_updates"),
+    "frames": ("total_frames", "total_timesteps", "max_frames", "num_timesteps"),
+    "gamma": ("discount", "discount_factor"),
+    "lmbda": ("lambda", "gae_lambda", "lam"),
+    "tau": ("polyak",),
+    "clip_epsilon": ("clip_range", "clip_coef", "clip_param", "clip_ratio", "eps_clip"),
+    "entropy_coeff": ("ent_coef", "ent_coeff", "entropy_weight", "entropy_beta"),
+    "critic_coeff": ("vf_coef", "vf_coeff", "value_coef", "value_loss_coef", "vf_loss_coeff"),
+    "normalize_advantage": ("norm_adv", "standardize_advantages"),
+}  # fmt: skip
+"""What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib."""
+_FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
+
+
+def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
+    """What to write in the place of a field that others call so, if one of these is meant; None if none is."""
+    if name == "frames_per_batch" and "num_steps" in fields:
+        return _FRAMES_PER_BATCH
+    found = [field for field in fields if name in _FIELDS.get(field, ())]
+    return f"it is called `{found[0]}` here" if found else None

@@ -68,12 +68,12 @@ class Acting(Declaration):
 
     Attributes:
         of: the network that acts; by default the loss's policy, else its network of action values, greedily.
-        explore: what it does besides, to explore.
+        explore: what it does besides, to explore; `none` where it is meant to do nothing.
         random_frames: frames at first in which actions are random.
     """
 
     of: str | None = None
-    explore: Explore | None = None
+    explore: Annotated[Literal["none"] | Explore | None, Field(union_mode="left_to_right")] = None
     random_frames: Quantity | None = None
 
 
@@ -203,6 +203,10 @@ OptimizerField = Annotated[
 ]
 
 
+EnvArguments = Annotated[str | dict[str, dict[str, Any]], Field(union_mode="left_to_right")]
+"""The name of an environment or chain, or that with arguments of its constructor."""
+
+
 class Evaluate(Declaration):
     """How the policy is evaluated.
 
@@ -216,7 +220,7 @@ class Evaluate(Declaration):
 
     every: Quantity | None = None
     episodes: Quantity | None = None
-    env: str | None = None
+    env: EnvArguments | None = None
     deterministic: bool = True
     of: str | None = None
 
@@ -281,10 +285,6 @@ class Devices(Declaration):
     loss: str | None = None
 
 
-EnvArguments = Annotated[str | dict[str, dict[str, Any]], Field(union_mode="left_to_right")]
-"""The name of an environment or chain, or that with arguments of its constructor."""
-
-
 LossField = Annotated[str | dict[str, str | dict[str, Any]], Field(union_mode="left_to_right")]
 """A loss, `DQNLoss`, or that with its arguments, `{DQNLoss: {double_dqn: true}}`; or several of these by name."""
 
@@ -345,8 +345,5 @@ class Pipeline(DeclaredClass):
     @property
     def explores_by_features(self) -> bool:
         """Whether the noise of its policy is that of the distribution, linear in features, and kept for several steps."""
-        return (
-            self.policy is not None
-            and self.policy.explore is not None
-            and self.policy.explore.gsde is not None
-        )
+        explore = None if self.policy is None else self.policy.explore
+        return isinstance(explore, Explore) and explore.gsde is not None

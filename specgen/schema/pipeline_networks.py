@@ -77,6 +77,7 @@ class NetworkBody(Declaration):
         out: sizes that the loss leaves open, by their names.
         per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
             `all`, parameters of its own for each, which sees what all observe.
+        of: of a network of a group, the groups all of whose agents it sees.
         doc: one line.
     """
 
@@ -105,4 +106,5 @@ class NetworkBody(Declaration):
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
     per: Literal["group", "agent", "all"] | None = None
+    of: list[str] = Field(default_factory=list)
     doc: str = ""

@@ -58,6 +58,7 @@ class InKey(Declaration):
         dtype: the enum parameter that says which dtype the keys have.
         recorded: the keys are those of recorded data, which users say; in an environment there are none.
         inverse: the role is what the environment is given (`inverse` computes it) instead of what it returns.
+        written_by: `policy` for an action as the policy wrote it, which `step` reads.
         doc: one line for the generated docstring.
     """
 
@@ -77,6 +78,7 @@ class InKey(Declaration):
     dtype: str | None = None
     recorded: bool = False
     inverse: bool = False
+    written_by: Literal["policy"] | None = None
     doc: str = ""
 
 

@@ -7,7 +7,6 @@ concerns.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 from specgen.diagnostics import Diagnostic, Span
 from specgen.source import nodes
@@ -152,28 +151,31 @@ def content_digest(root: nodes.Mapping, sections: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for section in sections:
         node = root.get(section)
-        parts = () if node is None else _content(node, (section,))
-        for part in (section, *parts):
+        parts = [section]
+        if node is not None:
+            _add_content(node, (section,), parts)
+        for part in parts:
             raw = part.encode("utf-8", "surrogatepass")
             digest.update(len(raw).to_bytes(8, "little") + raw)
     return digest.hexdigest()
 
 
-def _content(node: nodes.Node, path: tuple[str, ...]) -> Iterator[str]:
+def _add_content(node: nodes.Node, path: tuple[str, ...], parts: list[str]) -> None:
+    """Add what a node says, with what tells apart how it is nested."""
     if isinstance(node, nodes.Scalar):
-        yield f"{node.style} {type(node.value).__name__} {node.text}"
+        parts.append(f"{node.style} {type(node.value).__name__} {node.text}")
     elif isinstance(node, nodes.Sequence):
-        yield "["
+        parts.append("[")
         for item in node.items:
-            yield from _content(item, path)
-        yield "]"
+            _add_content(item, path, parts)
+        parts.append("]")
     else:
-        yield f"{{ {sorted(node.lost)}"
+        parts.append(f"{{ {sorted(node.lost)}")
         for key, value in node.entries:
             if not _is_unshown(here := (*path, key.text)):
-                yield key.text
-                yield from _content(value, here)
-        yield "}"
+                parts.append(key.text)
+                _add_content(value, here, parts)
+        parts.append("}")
 
 
 def _is_unshown(path: tuple[str, ...]) -> bool:

@@ -88,7 +88,8 @@ def _flow(source: FileText, at: int, opened: int, last: Scalar | None) -> Diagno
     bracket = source.text[opened]
     close = "]" if bracket == "[" else "}"
     end = -1 if last is None or last.origin is None or last.style != "plain" else last.origin.end
-    if last is not None and last.origin is not None and end == at and source.text[at : at + 1] in ("[", "{"):
+    joined = end >= 0 and not source.text[end:at].strip(" ")
+    if last is not None and last.origin is not None and joined and source.text[at : at + 1] in ("[", "{"):
         start = last.origin.start
         end = end_of_expression(source.text, start)
         shown = source.text[start:end]

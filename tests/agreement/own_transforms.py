@@ -18,6 +18,12 @@ OWN_NAMES = (
     "Split",
     "Noise",
     "Jitter",
+    "Toward",
+    "Centred",
+    "Joint",
+    "Least",
+    "LastAction",
+    "Memory",
 )
 """The transforms of `OWN`; `Since` needs the key of another."""
 
@@ -153,6 +159,52 @@ transforms:
     in: {u: {each: env.action, type: "float[...]", inverse: true}}
     out: {v: {each: u, name: same, type: like(u)}}
     inverse: {u: "clip(v + uniform(-width, width, like=v), -1, 1)"}
+  Toward:
+    doc: A map, and a carry under a condition, of a key that may be missing.
+    in: {x: {each: [], type: "float[...]"}, goal: {key: goal, type: "float[...x]", optional: true}}
+    out: {error: {each: x, name: "error_{}"}, kept: {each: x, name: "kept_{}", type: like(x), when: given(goal)}}
+    carry: [kept]
+    reset: {kept: x}
+    step: {next.kept: "where(next.goal > next.x, next.x, 0.5 * kept)"}
+    map: {error: "where(given(goal), x - goal, 0.5 * x)"}
+  Centred:
+    doc: Statistics of one key, and a map of them and of one that may be missing.
+    in: {x: {each: [], type: "float[...]"}, goal: {key: goal, type: "float[...x]", optional: true}}
+    out: {y: {each: x, name: "centred_{}", type: like(x)}}
+    buffers: {mean: {each: x, type: "float64[...]", init: 0.0}}
+    update: {next.mean: 0.5 * mean + 0.5 * batch_mean(x)}
+    map: {y: "where(given(goal), cast(goal - mean, x), cast(x - mean, x))"}
+  Joint:
+    doc: Keys that are read together, and statistics of them.
+    in: {xs: {all: [], type: "float[...]"}}
+    out: {y: {key: joint, keyword: joint_key}}
+    buffers:
+      count: {type: float64, init: 0.0}
+      mean: {type: "like(float64(concat(*xs, axis=-1)))", init: 0.0}
+    update:
+      x: concat(*xs, axis=-1)
+      next.count: count + batch_count()
+      next.mean: mean + batch_sum(x - mean) / next.count
+    map: {y: "concat(*xs, axis=-1) - mean"}
+  Least:
+    doc: The least of keys of one shape.
+    in: {xs: {all: [], type: "float[...]"}}
+    out: {y: {key: least, keyword: least_key}}
+    map: {y: "min(*xs)"}
+  LastAction:
+    doc: Actions as the policy wrote them.
+    in: {a: {each: env.action, type: "any[...]", written_by: policy}}
+    out: {last: {each: a, name: "last_{}", type: like(a)}}
+    reset: {last: zeros_like(last)}
+    step: {next.last: a}
+  Memory:
+    doc: A state of the policy, before and after what this makes of it.
+    out:
+      memory: {key: memory, keyword: memory_key, type: "float32[2]", written_by: policy}
+      moved: {key: moved, keyword: moved_key, type: "float32[2]"}
+    carry: [moved]
+    reset: {memory: "uniform(-1, 1, shape=(2,))", moved: "zeros((2,))"}
+    step: {next.moved: moved + next.memory - memory}
   Since:
     doc: A key beside each done flag, and what a map makes of it.
     in: {done: {each: env.done, type: "bool[...]"}, age: {key: age, beside: done, type: "int32[...done]"}}

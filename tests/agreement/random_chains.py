@@ -13,6 +13,7 @@ from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_runtime.typing import NestedKey
 
 from tests.agreement.own_transforms import OWN, OWN_NAMES
+from tests.agreement.random_envs import Key, draw_env
 
 LIBRARY = (
     "DoubleToFloat",
@@ -85,82 +86,6 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class Key:
-    """What is known of an entry while a chain is drawn; a column is stored with a trailing 1, as rewards are."""
-
-    name: str
-    group: str
-    dtype: str
-    column: bool = False
-
-    @property
-    def parent(self) -> str:
-        """The group that it stands under, with its dot."""
-        return self.name[: self.name.rfind(".") + 1]
-
-
-def draw_env(random: Random) -> tuple[list[str], list[Key]]:
-    """An environment: the lines of its declaration, and the keys that transforms may read."""
-    dtype = random.choice(["float32", "float32", "float64"])
-    shape = random.choice(["", "[2]"])
-    team = random.choice([0, 0, 2, 3])
-    only_team = bool(team) and random.random() < 0.3
-    bonus = random.random() < 0.3
-    table = random.random() < 0.3
-    noise = random.random() < 0.3
-    x = random.choice(["x", "raw_x"])
-    keys = [Key(x, "observation", dtype), Key("seen", "observation", "float32")]
-    size = "(2,)" if shape else "()"
-    lines = ["  Walk:", "    doc: Drawn.", "    params: {dt: 0.25}"]
-    if table:
-        lines.append('    consts: {table: {type: "float32[3]", value: [0.5, 1.0, 1.5]}}')
-    if team:
-        lines.append(f"    groups: {{team: {{agents: {team}}}}}")
-    lines += ["    state:", f"      {x}: {dtype}{shape} in [-5, 5]", "      k: int64 in [0, 2]"]
-    lines += ["      team.y: float32 in [-9, 9]"] if team else []
-    lines += ["    action:", "      action: float32[2] in [-1, 1]"]
-    lines += ["      team.move: categorical(3)"] if team else []
-    lines += ["    observation:", "      seen: float32[2]"]
-    if team:
-        lines.append("      team.near: float32[2]")
-        keys += [Key("team.y", "observation", "float32"), Key("team.near", "observation", "float32")]
-    rewards = [*(["team.reward"] if team else []), *([] if only_team else ["reward"])]
-    rewards += ["bonus"] if bonus and not only_team else []
-    lines.append(f"    reward: [{', '.join(rewards)}]")
-    keys += [Key(name, "reward", "float32", column=True) for name in rewards]
-    lines += [
-        "    reset:",
-        f"      {x}: uniform(-2, 2, shape={size}, dtype={dtype})",
-        "      k: randint(0, 3)",
-    ]
-    lines += ["      team.y: uniform(-1, 1, shape=team)"] if team else []
-    push = "action" if shape else "action[0]"
-    gain = "table[k]" if table else "0.5"
-    wind = f" + normal(0, 0.1, shape={size}, dtype={dtype})" if noise else ""
-    lines += [
-        "    step:",
-        f"      push: {dtype}({gain} * {push})",
-        f"      next.{x}: clip({x} + dt * push{wind}, -5, 5)",
-        "      next.k: (k + 1) % 3",
-    ]
-    total = f"float32(sum(next.{x}))" if shape else f"float32(next.{x})"
-    if team:
-        lines.append("      next.team.y: clip(team.y + float32(team.move) - 1, -9, 9)")
-        lines.append("      team.reward: 0.5 * next.team.y")
-        lines.append("      team.terminated: abs(next.team.y) > 4")
-        lines += ["      terminated: all(team.terminated)"] if only_team else []
-    if not only_team:
-        lines.append(f"      reward: {total}")
-        lines.append(f"      terminated: abs({total}) > 3")
-    if "bonus" in rewards:
-        lines.append("      bonus: float32(next.k)")
-    first = f"{x}[0]" if shape else x
-    lines += ["    observe:", f"      seen: stack(float32({first}), float32(k))"]
-    lines += ["      team.near: stack(team.y, -team.y, axis=1)"] if team else []
-    return lines, keys
-
-
 def draw_sample(random: Random) -> Sample:
     """An environment and one to eight transforms, with arguments that fit, most of the time."""
     env, keys = draw_env(random)
@@ -209,7 +134,7 @@ class _Chain:
             arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, arguments.get("out_keys", arguments["in_keys"]), strict=True):
             group = "reward" if key.group == "reward" else "observation"
-            self.keys[out] = Key(out, group, dtype or key.dtype, key.column)
+            self.keys[out] = Key(out, group, dtype or key.dtype, key.column, key.shape)
         return arguments
 
     def _affine(self, found: list[Key]) -> dict[str, Any]:
@@ -225,7 +150,7 @@ class _Chain:
         if self.random.random() < 0.5 or any(out in self.keys for out in outs):
             outs = arguments["out_keys"] = [self._place(key) for key in found]
         for key, out in zip(found, outs, strict=True):
-            self.keys[out] = Key(out, "observation", dtype or key.dtype, key.column)
+            self.keys[out] = Key(out, "observation", dtype or key.dtype, key.column, key.shape)
         return arguments
 
     def _beside_flags(self, keyword: str, usual: str, dtype: str) -> dict[str, str]:
@@ -239,6 +164,10 @@ class _Chain:
         return {keyword: self.random.choice(["late", "terminated", "truncated", "cut"])}
 
     def _double_to_float(self) -> dict[str, Any]:
+        states = [key for name in ("x", "raw_x") if (key := self.keys.get(name)) and key.dtype == "float64"]
+        if states and self.random.random() < 0.5:  # the state itself, with its inverse
+            self.keys[states[0].name] = replace(states[0], dtype="float32")
+            return {"in_keys": [states[0].name], "in_keys_inv": [states[0].name]}
         return self._mapped(self._some(dtype="float64"), "float32")
 
     def _init_tracker(self) -> dict[str, Any]:
@@ -297,7 +226,10 @@ class _Chain:
 
     def _stacked(self, found: list[Key], **params: Any) -> dict[str, Any]:
         """A transform that writes under the keys that it reads, unless they are renamed; frames have an axis more."""
-        return {**params, **self._mapped(found)}
+        arguments = {**params, **self._mapped(found)}
+        for name in arguments.get("out_keys", arguments["in_keys"]):
+            self.keys[name] = replace(self.keys[name], shape="")
+        return arguments
 
     def _frames(self) -> dict[str, Any]:
         padding = self.random.choice(["first", "none"])
@@ -328,7 +260,7 @@ class _Chain:
                 del self.keys[name]
         for key, out in zip(found, outs, strict=True):
             group = key.group if key.group == "reward" else "observation"
-            self.keys[out] = Key(out, group, key.dtype, key.column)
+            self.keys[out] = Key(out, group, key.dtype, key.column, key.shape)
         return arguments
 
     def _split(self) -> dict[str, Any]:
@@ -360,6 +292,45 @@ class _Chain:
                 name = key.parent + pattern.format(key.name.split(".")[-1])
                 self.keys[name] = Key(name, "observation", dtype, key.column)
         return arguments
+
+    def _alike(self, shape: str = "") -> list[Key]:
+        """Entries of one known shape, in any order."""
+        shapes = list(dict.fromkeys(key.shape for key in self.keys.values() if key.shape))
+        shape = shape or (self.random.choice(shapes) if shapes else "")
+        found = [key for key in self.keys.values() if shape and key.shape == shape and not key.parent]
+        found = [key for key in found if key.dtype.startswith("float")]
+        return self.random.sample(found, len(found))
+
+    def _goal(self, found: list[Key], pattern: str) -> dict[str, Any]:
+        goals = self._alike(found[0].shape) if found else []
+        goal = {"goal_key": goals[0].name} if goals and self.random.random() < 0.7 else {}
+        return {**self._added(found[:1], pattern), **goal}
+
+    def _toward(self) -> dict[str, Any]:
+        return self._goal(self._alike(), "error_{}")
+
+    def _centred(self) -> dict[str, Any]:
+        return self._goal(self._alike(), "centred_{}")
+
+    def _joint(self) -> dict[str, Any]:
+        keys = [*self._alike("one")[:1], *self._alike("two")[:1]]
+        name = self._name()
+        self.keys[name] = Key(name, "observation", "float64")
+        return {"in_keys": [key.name for key in self.random.sample(keys, len(keys))], "joint_key": name}
+
+    def _least(self) -> dict[str, Any]:
+        keys, name = self._alike()[:3], self._name()
+        shape = keys[0].shape if keys else ""
+        dtype = "float64" if any(key.dtype == "float64" for key in keys) else "float32"
+        self.keys[name] = Key(name, "observation", dtype, shape=shape)
+        return {"in_keys": [key.name for key in keys], "least_key": name}
+
+    def _last_action(self) -> dict[str, Any]:
+        return {}
+
+    def _memory(self) -> dict[str, Any]:
+        self.fresh += 1
+        return {"memory_key": f"memory{self.fresh}", "moved_key": f"moved{self.fresh}"}
 
     def _jitter(self) -> dict[str, Any]:
         return {"width": self.random.choice([0.25, 0.5])}

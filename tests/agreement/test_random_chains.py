@@ -29,8 +29,8 @@ from tests.support import compile_texts, imported
 
 EXAMPLES = each_time_or_thorough(30, 1000)
 STEPS = 20
-CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362"}
-"""Keys that clash: the drawn names may."""
+CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362", "SG376"}
+"""Keys that clash: the drawn names may; and an action that is read in front of what changes it."""
 
 
 @settings(
@@ -99,6 +99,9 @@ def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         root = fused.rand_action(root)
         for key in fused.action_keys:
             other.set(key, root.get(key).clone())
+        for key in getattr(fused, "_policy_states", ()) if step % 3 else ():
+            root.set(("next", key), left := 0.5 * root.get(key) + step)
+            other.set(("next", key), left.clone())
         transition, root = fused.step_and_maybe_reset(root)
         expected, other = dynamic.step_and_maybe_reset(other)
         assert_identical(shown(transition), shown(expected), f"step {step}")

@@ -15,7 +15,7 @@ from specgen_std.envs.cartpole import CartPole, CartPoleGym
 from specgen_std.transforms.reward_sum import RewardSum
 from specgen_std.transforms.vec_norm import VecNorm
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
+from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
 from tests.collectors.policies import ENVS, policy_for, pusher
@@ -301,8 +301,27 @@ def test_module_policies_that_take_tensors() -> None:
         def forward(self, observation: torch.Tensor, *state: torch.Tensor) -> torch.Tensor:
             return torch.zeros(observation.shape[:-1], dtype=torch.int64)
 
+    class Two(Left):
+        def forward(self, observation: torch.Tensor, *state: torch.Tensor) -> Any:
+            return super().forward(observation), observation.sum()
+
+    class Other(nn.Module):
+        def forward(self, observation: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(observation.shape[:-1], dtype=torch.int64)
+
     batch = next(iter(Collector(CartPole(batch_size=[2]), Left(), frames_per_batch=8)))
     assert (batch["action"] == 0).all()
+    with pytest.raises(TypeError, match="must return 'action', found Tensor, Tensor"):
+        next(iter(Collector(CartPole(), Two(), frames_per_batch=8)))
+    made: Collector[Any] = Collector(CartPole(), Other(), frames_per_batch=8)
+    with pytest.raises(TypeError, match=r"Other\(observation.*is called with the observations 'observation'"):
+        made.next()
+
+
+def test_entries_of_the_policy_stay() -> None:
+    noise = TensorDictModule(lambda observation: observation * 2, ["observation"], [("out", "_noise")])
+    batch = next(iter(Collector(CartPole(), TensorDictSequential(pusher(), noise), frames_per_batch=8)))
+    assert torch.equal(batch["out", "_noise"], batch["observation"] * 2)
 
 
 def test_compiled_policies() -> None:

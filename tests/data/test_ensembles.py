@@ -217,6 +217,8 @@ class TestSamples:
         assert both[torch.tensor(1)] is both[1]
         with pytest.raises(TypeError, match="entries are in the members"):
             both["observation"]
+        with pytest.raises(TypeError, match="rows are in the members"):
+            both[:, :3]
 
     @pytest.mark.parametrize("sampler", [SliceSampler, SliceSamplerWithoutReplacement])
     def test_parts_of_a_number_have_the_length_of_their_group(self, sampler: type[SliceSampler]) -> None:

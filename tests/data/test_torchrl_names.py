@@ -12,10 +12,10 @@ theirs = pytest.importorskip("torchrl.data.replay_buffers", reason="the extra `p
 pytestmark = pytest.mark.peers
 
 CLASSES = {
-    *("CompressedListStorage", "StoreStorage", "ConsumingSampler", "PromptGroupSampler"),
+    *("StoreStorage", "ConsumingSampler", "PromptGroupSampler"),
     *("StalenessAwareSampler", "StreamingSliceSampler"),
     "TensorDictRoundRobinWriter",
-    *("HERReplayBuffer", "OfflineToOnlineReplayBuffer", "RayReplayBuffer", "RemoteTensorDictReplayBuffer"),
+    *("OfflineToOnlineReplayBuffer", "RayReplayBuffer", "RemoteTensorDictReplayBuffer"),
 }
 """Kinds of buffers, storages, samplers and writers."""
 

@@ -1,4 +1,4 @@
-"""A pipeline that learns what a teacher says of recorded conversations: of answers alone, and of all tokens."""
+"""Pipelines that learn what a teacher says: of recorded answers, of all recorded tokens, and of the student's own answers."""
 
 from __future__ import annotations
 
@@ -71,3 +71,54 @@ def test_the_policy_comes_near_to_the_teacher(
     made.train(made.ChatDistillConfig(), folder=tmp_path / "run")
     log = read_log(tmp_path / "run" / "log.csv")
     assert log[-1]["kl_to_teacher"] < 0.7 * log[0]["kl_to_teacher"]
+
+
+OWN_ANSWERS = """
+  LettersTaught:
+    env: Letters
+    transforms: [{RetrieveLogProb: {model: teacher, log_probs_full_key: teacher_log_probs.full}}]
+pipelines:
+  ChatDistill:
+    doc: What the teacher says of the student's answers.
+    env: LettersTaught
+    networks: {actor_network: {causal_lm: policy}}
+    loss: {DistillationLoss: {}}
+    data: {on_policy: {num_envs: 64, minibatch_size: 32, epochs: 1}}
+    optimizer: {adamw: {lr: 2.0e-2}, max_grad_norm: 1.0}
+    evaluate: {every: 320, episodes: 4, env: Letters}
+    stop: {frames: 960}
+"""
+
+
+def test_a_student_learns_from_its_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The teacher scores them as they are drawn; the student comes near to it."""
+    tokenizer = tiny_tokenizer()
+    teacher: Any = tiny_model("llama", tokenizer, initializer_range=0.1)
+    teacher.lm_head.weight.data.mul_(4)
+    teacher.save_pretrained(tmp_path / "checkpoints" / "teacher")
+    tokenizer.save_pretrained(tmp_path / "checkpoints" / "teacher")
+    schema = SCHEMA.replace("import: [", "import: [specgen_std/losses/distillation, ")
+    schema = schema.replace(
+        "\nrewards:\n", TEACHER.replace("pad_output: true", "pad_output: true\n    pad_to: 64")
+    )
+    with training_module(tmp_path, schema + OWN_ANSWERS, FUNCTIONS) as made:
+        monkeypatch.setattr(made, "draw_curve", lambda folder, **_: None)
+        update, seen = made.update, []
+
+        def watched(parts: Any, batch: Any) -> Any:
+            said, answered = batch["next", "teacher_log_probs", "full"], batch["masks", "all_assistant_mask"]
+            with torch.no_grad():
+                mine = parts.actor_network.get_new_version(generate=False, input_mode="tokens")(batch.copy())
+            ahead = torch.where(answered, mine["log_probs", "full"] - said, 0.0)
+            wanted = ((-ahead).exp() - 1 + ahead).sum(-1) / answered.sum(-1)
+            done = update(parts, batch)
+            torch.testing.assert_close(done.loss_distill, wanted.mean())
+            assert torch.equal(said != 0, answered)
+            seen.append(len(batch))
+            return done
+
+        monkeypatch.setattr(made, "update", watched)
+        made.train(made.ChatDistillConfig(), folder=tmp_path / "run")
+        assert seen == [32] * 30
+        log = read_log(tmp_path / "run" / "log.csv")
+        assert log[-1]["kl_to_teacher"] < 0.8 * log[0]["kl_to_teacher"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -15,12 +16,16 @@ from specgen_runtime.llm import (
     RetrieveLogProb,
     TransformersWrapper,
 )
+from specgen_runtime.llm.kl.options import PenaltyOptions
 from specgen_runtime.ragged import rows_at, stacked_rows
 from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict
 from torch import Tensor
 
 from tests.llm.conversations import CHATS, conversations, left, model, pair, plain, tokenizer, wrapped
+
+CHANGEABLE = ("add_to_reward", *PenaltyOptions.__annotations__)
+"""What transforms that are a penalty read at each call."""
 
 
 @pytest.mark.parametrize("name", ["RetrieveKL", "KLRewardTransform", "KLComputation"])
@@ -57,10 +62,44 @@ def test_settings_that_can_not_be_assigned() -> None:
     for one in ("assistant_only", "detach", "log_probs_full_key"):
         with pytest.raises(AttributeError):
             setattr(transform, one, False)
+    with pytest.raises(AttributeError, match="no effect on a RetrieveLogProb that is made"):
+        transform.model = wrapped(1)  # type: ignore[misc]
     greedy = model.get_new_version(generate=True, generate_kwargs={"do_sample": False})
     assert greedy.generate_kwargs == {"do_sample": False}
     with pytest.raises(AttributeError):
         greedy.generate_kwargs = {}
+
+
+@pytest.mark.parametrize(
+    ("make", "changeable"),
+    [
+        (lambda: RetrieveKL(**pair()), {"coeff"}),
+        (lambda: KLRewardTransform(wrapped(1)), {*CHANGEABLE, "coef", "in_keys", "out_keys"}),
+        (lambda: RetrieveLogProb(wrapped(0)), set()),
+        (lambda: KLComputation(), {*CHANGEABLE, "coeff", "mask_key", "padding_side"}),
+    ],
+    ids=["RetrieveKL", "KLRewardTransform", "RetrieveLogProb", "KLComputation"],
+)
+def test_arguments_have_an_effect_where_they_are_assigned(make: Any, changeable: set[str]) -> None:
+    """Each argument of a constructor is held where it is read, or can't be assigned."""
+    transform = make()
+    names = {*inspect.signature(type(transform)).parameters} - {"options", "penalty"}
+    if not isinstance(transform, RetrieveLogProb):
+        names |= {*CHANGEABLE}
+    for name in names - changeable:
+        with pytest.raises(AttributeError):
+            setattr(transform, name, wrapped(0) if name.endswith("model") else True)
+
+
+def test_settings_of_a_penalty_that_are_assigned() -> None:
+    transform = KLComputation()
+    transform.estimator, transform.add_to_reward = "k2", False
+    found, expected = (
+        one(scores(torch.zeros(2, 1)))["next"]
+        for one in (transform, KLComputation(estimator="k2", add_to_reward=False))
+    )
+    torch.testing.assert_close(found["kl_penalty"], expected["kl_penalty"])
+    assert torch.equal(found["reward"], torch.zeros(2, 1))
 
 
 # ---------------------------------------------------------- RetrieveLogProb

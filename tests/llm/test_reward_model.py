@@ -56,6 +56,26 @@ def test_equals_one_conversation_at_a_time(batch_size: int) -> None:
     assert found.shape == (3,)
 
 
+def test_layers_in_a_lower_precision() -> None:
+    """The layers run in bfloat16, and what makes the number of them in the dtype of its parameters."""
+    tokenizer = tiny_tokenizer()
+    model: Any = classifier(tokenizer)
+    exact = RewardModel(model, tokenizer)(CHATS, [{}] * 3)
+    seen: list[tuple[str, torch.dtype]] = []
+    for name, module in (("layer", model.model.layers[1].mlp.down_proj), ("score", model.score)):
+        module.register_forward_hook(lambda module, inputs, made, name=name: seen.append((name, made.dtype)))
+    found = RewardModel(model, tokenizer, autocast=torch.bfloat16)(CHATS, [{}] * 3)
+    assert seen == [("layer", torch.bfloat16), ("score", torch.float32)]
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, found.bfloat16().float()), "no number of 8 binary digits"
+    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.05 * float(exact.abs().max()))
+    assert {one.dtype for one in model.parameters()} == {torch.float32}
+    assert not hasattr(model.score.forward, "own"), "the model is as it was"
+    seen.clear()
+    assert torch.equal(RewardModel(model, tokenizer)(CHATS, [{}] * 3), exact)
+    assert {dtype for _, dtype in seen} == {torch.float32}
+
+
 def test_long_conversations_lose_their_beginning() -> None:
     tokenizer = tiny_tokenizer()
     model = classifier(tokenizer).eval()

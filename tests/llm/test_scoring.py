@@ -11,7 +11,6 @@ from specgen_runtime.llm import Tokens, TransformersWrapper
 from specgen_runtime.llm.models.body import can_pack, score_tokens
 from specgen_runtime.llm.models.chosen import Warp
 from specgen_runtime.llm.models.head import HeadScorer, LogitsScorer, find_scorer
-from specgen_runtime.llm.models.linear_head import linear_log_probs
 from tensordict import TensorDict
 from torch import Tensor, nn
 
@@ -144,46 +143,6 @@ def test_truncated_distributions(warp: Warp) -> None:
         grads = torch.autograd.grad(other.sum(), list(model.parameters()), retain_graph=True)
         for got, expect in zip(grads, wanted, strict=True):
             torch.testing.assert_close(got, expect, rtol=0, atol=3e-6 * scale)
-
-
-@pytest.mark.parametrize("place", ["linear_head.TILE_BYTES", "chosen.CHUNK_BYTES"])
-def test_chunks_change_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether tiles of a linear head, or tokens at a time of one that has an adapter."""
-    model: Any = copy.deepcopy(tiny_model("llama"))
-    weight = model.lm_head.weight
-    if place.startswith("chosen"):
-        model.lm_head = Adapted(model.lm_head)
-    ids, attended = batch()
-
-    def found() -> tuple[Tensor, ...]:
-        chosen = score_tokens(find_scorer(model), ids, attended, attended, entropy=True)
-        assert chosen.entropy is not None
-        (gradient,) = torch.autograd.grad((chosen.log_probs + chosen.entropy).sum(), [weight])
-        return chosen.log_probs, chosen.entropy, gradient
-
-    whole = found()
-    for size in (1, 4 * 7 * 5):
-        monkeypatch.setattr(f"specgen_runtime.llm.models.{place}", size)
-        torch.testing.assert_close(found(), whole)
-
-
-@pytest.mark.parametrize("entropy", [False, True])
-def test_tokens_that_the_head_never_gives(entropy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bias of -inf, of so many tokens that whole tiles have no other."""
-    generator = torch.Generator().manual_seed(4)
-    hidden, weight = torch.randn(9, 6, generator=generator), torch.randn(40, 6, generator=generator)
-    bias = torch.randn(40, generator=generator).masked_fill(torch.arange(40) >= 20, -torch.inf)
-    targets = torch.randint(0, 20, (9,), generator=generator)
-    monkeypatch.setattr("specgen_runtime.llm.models.linear_head.TILE_BYTES", 4 * 25)
-    leaves = [value.requires_grad_() for value in (hidden, weight, bias)]
-    found = linear_log_probs(hidden, weight, bias, targets, entropy=entropy)
-    kept = (hidden @ weight[:20].T + bias[:20]).log_softmax(-1)
-    expected = kept.gather(-1, targets[:, None])[:, 0], -(kept.exp() * kept).sum(-1)
-    for one, other in zip(found, expected, strict=True):
-        if one is not None:
-            torch.testing.assert_close(one, other)
-            gradients = torch.autograd.grad(one.sum(), leaves, retain_graph=True)
-            torch.testing.assert_close(gradients, torch.autograd.grad(other.sum(), leaves, retain_graph=True))
 
 
 class Adapted(nn.Module):
@@ -362,30 +321,3 @@ def test_half_precision() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
     rough = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0].float()
     assert (rough - expected[:, 1:])[attended[:, 1:]].abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("place", ["linear_head.TILE_BYTES", "chosen.CHUNK_BYTES"])
-def test_memory_stays_small(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are no more logits at once than a tile, or the tokens of a chunk, have; with gradients or without."""
-    model: Any = copy.deepcopy(tiny_model("llama", vocab_size=3000))
-    weight = model.lm_head.weight
-    if place.startswith("chosen"):
-        model.lm_head = Adapted(model.lm_head)
-    seen: list[int] = []
-    linear = nn.functional.linear
-
-    def spy(hidden: Tensor, given: Tensor, *rest: Any) -> Tensor:
-        made = linear(hidden, given, *rest)
-        if given.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr():
-            seen.append(made.numel())
-        return made
-
-    scorer = find_scorer(model)
-    monkeypatch.setattr(f"specgen_runtime.llm.models.{place}", 4 * 3000 * 17)
-    monkeypatch.setattr(nn.functional, "linear", spy)
-    ids, attended = batch()
-    score_tokens(scorer, ids, attended, attended).log_probs.sum().backward()
-    with torch.no_grad():
-        score_tokens(scorer, ids, attended, attended)
-    assert 3000 * 16 < max(seen) <= 3000 * 17
-    assert sum(seen) == 3 * 3000 * sum(length - 1 for length in LENGTHS)

@@ -49,6 +49,9 @@ def test_several_choices() -> None:
     assert MultiOneHot([2, 3]).is_in(from_spec(values[0])[0])
     unknown = QValueModule("mult_one_hot", var_nums=[2, 3], spec=Composite(action=None))
     assert unknown(values[0])[0].tolist() == [0, 1, 1, 0, 0]
+    for name in ("multi_one_hot", "multi-one-hot"):  # other names that TorchRL has for it
+        assert QValueModule(name, var_nums=[2, 3])(values[0])[0].tolist() == [0, 1, 1, 0, 0]
+        assert find_action_space(name, MultiOneHot([2, 3])) == "mult_one_hot"
 
 
 def test_several_choices_refuses() -> None:

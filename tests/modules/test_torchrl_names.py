@@ -42,7 +42,7 @@ PLANNERS = {
 }
 
 OF_MODELS_ELSEWHERE = {
-    *("DTActor", "DecisionTransformer", "DecisionTransformerInferenceWrapper", "OnlineDTActor"),
+    *("DTActor", "DecisionTransformer", "OnlineDTActor"),
     *("DiffusionActor", "LMHeadActorValueOperator", "LeRobotPolicyWrapper", "TinyVLA", "VLAWrapperBase"),
 }
 """Networks around models of other packages, and those that run step by step."""

@@ -56,3 +56,20 @@ def test_a_dimension_that_is_not_there(dim: int) -> None:
         VmapModule(summed(), dim)(data())
     with pytest.raises(ValueError, match=r"batch size \[\]"):
         VmapModule(summed())(TensorDict({"x": torch.ones(3)}))
+
+
+@pytest.mark.peers
+def test_modules_that_draw() -> None:
+    """Each entry has draws of its own, as where the module is called for each; TorchRL's refuses to draw."""
+    theirs = pytest.importorskip("torchrl.modules")
+    drawing = TensorDictModule(lambda x: x + torch.randn_like(x), in_keys=["x"], out_keys=["y"])
+    with pytest.raises(RuntimeError, match="random"):
+        theirs.VmapModule(drawing, 0)(data())
+    drawn = VmapModule(drawing, 0)(data())["y"] - data()["x"]
+    assert len(drawn.flatten().unique()) == 24
+    same = VmapModule(drawing, 0, randomness="same")(data())["y"] - data()["x"]
+    torch.testing.assert_close(same, same[:1].expand_as(same))
+    with pytest.raises(RuntimeError, match="random"):
+        VmapModule(drawing, 0, randomness="error")(data())
+    with pytest.raises(ValueError, match="randomness is 'different', 'same' or 'error', got 'each'"):
+        VmapModule(drawing, 0, randomness="each")  # type: ignore[arg-type]

@@ -215,3 +215,51 @@ def test_what_is_certain_has_no_likelihood() -> None:
     made = data(5)
     wanted = (delta[0](made.select("observation"))["param"] - made["action"]).square().mean()
     torch.testing.assert_close(BCLoss(delta)(made)["loss_bc"], wanted)
+
+
+def weighted(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """A distance that counts what is too small twice."""
+    difference = (prediction - target).abs() ** 1.5
+    return torch.where(prediction < target, 2 * difference, difference)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("network", [policy, certain])
+@pytest.mark.parametrize("function", [weighted, nn.HuberLoss(reduction="none", delta=0.1)])
+def test_functions_equal_torchrl(reduction: str, network: Any, function: Any) -> None:
+    made = data(4, 3, dtype=torch.float64)
+    (mine, own), (theirs, others) = both(
+        network(torch.float64), made, loss_function=function, reduction=reduction
+    )
+    torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+    for name, gradient in own.items():
+        torch.testing.assert_close(gradient, others[name], rtol=1e-10, atol=1e-10)
+
+
+def test_a_function_compiles_and_is_masked() -> None:
+    loss = BCLoss(certain(), loss_function=weighted)
+    loss.set_keys(pad_mask="padded")
+    made = data(6).set("padded", torch.tensor([False, False, True, False, True, False]))
+    counted = made[~made["padded"]].exclude("padded")
+    torch.testing.assert_close(
+        loss(made)["loss_bc"], BCLoss(certain(), loss_function=weighted)(counted)["loss_bc"]
+    )
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(made.clone())["loss_bc"], loss(made)["loss_bc"])
+
+
+@pytest.mark.peers
+def test_functions_that_reduce_are_refused() -> None:
+    """TorchRL takes the one number that they give; masks and the reduction of the loss have no effect then."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    made = data(6)
+    theirs = objectives.BCLoss(certain(), loss_function=nn.MSELoss(), reduction="none")
+    assert theirs(made.clone())["loss_bc"].shape == ()
+    with pytest.raises(
+        ValueError,
+        match=rf"loss_function gives a distance for each entry, \[6, {N_ACT}\], got \[\]: leave the reduction",
+    ):
+        BCLoss(certain(), loss_function=nn.MSELoss(), reduction="none")(made)
+    with pytest.raises(ValueError, match=r"loss_function must be one of 'l1', .*, or a function, got 'l3'"):
+        BCLoss(certain(), loss_function="l3")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from specgen_std.losses.behavior_cloning import BCLoss
 from specgen_std.losses.decision_transformer import DTLoss
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -52,3 +53,15 @@ def test_the_formula() -> None:
     wanted = ((network(data.clone())["action_pred"] - data["action"]) ** 2).mean()
     torch.testing.assert_close(loss(data)["loss"], wanted)
     assert "action_pred" not in data
+
+
+@pytest.mark.peers
+def test_nothing_of_the_next_record_is_read() -> None:
+    """What a loss reads can be selected, or given by keywords: `in_keys` names nothing else."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    for cls in (DTLoss, BCLoss):
+        network = TensorDictModule(nn.Linear(N_OBS, N_ACT), in_keys=["observation"], out_keys=["action"])
+        mine, theirs = cls(network), getattr(objectives, cls.__name__)(network)
+        assert set(mine.in_keys) == set(theirs.in_keys) == {"observation", "action"}
+        data = steps(4, 3).select(*mine.in_keys)
+        assert torch.equal(mine(**data), mine(data)[mine.out_keys[0]])

@@ -138,15 +138,26 @@ def test_checkpoints_of_torchrl_load() -> None:
     torch.testing.assert_close(fresh(data.clone())["loss"], mine(data.clone())["loss"])
 
 
-def test_pure_function_by_hand() -> None:
+@pytest.mark.parametrize(
+    ("double", "loss", "priority"), [(True, [4.0, 18.0], [16.0, 324.0]), (False, [9.0, 18.0], [81.0, 324.0])]
+)
+def test_pure_function_by_hand(double: bool, loss: list[float], priority: list[float]) -> None:
+    """The next values are 10 and 40, which another network chose, or 20 and 40, the largest."""
     q = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     next_q = torch.tensor([[10.0, 20.0], [30.0, 40.0]])
-    choosing = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    choosing = torch.tensor([[1.0, 0.0], [0.0, 1.0]]) if double else None
+    action = torch.tensor([1, 0])
     terms = dqn_loss(
-        q, next_q, choosing, torch.tensor([1, 0]), lambda next_value: 1 + 0.5 * next_value, loss_function="l1"
+        q,
+        next_q,
+        choosing,
+        action,
+        lambda following: 1 + 0.5 * following,
+        loss_function="l1",
+        double_dqn=double,
     )
-    torch.testing.assert_close(terms.loss, torch.tensor([4.0, 18.0]))  # |2 - 6|, |3 - 21|
-    torch.testing.assert_close(terms.priority, torch.tensor([[16.0], [324.0]]))
+    torch.testing.assert_close(terms.loss, torch.tensor(loss))  # |2 - 6| or |2 - 11|, |3 - 21|
+    torch.testing.assert_close(terms.priority, torch.tensor(priority).unsqueeze(-1))
 
 
 def test_default_configuration_and_names() -> None:
@@ -329,11 +340,14 @@ def test_sequence_networks_and_float64() -> None:
     assert loss(data)["loss"].dtype == torch.float64
 
 
-def test_compiles_without_graph_breaks_in_the_pure_function() -> None:
+@pytest.mark.parametrize("double", [False, True])
+def test_compiles_without_graph_breaks_in_the_pure_function(double: bool) -> None:
     torch.manual_seed(0)
     q, next_q = torch.randn(7, N_ACT), torch.randn(7, N_ACT)
-    action = torch.randint(N_ACT, (7,))
-    explained = torch._dynamo.explain(dqn_loss)(q, next_q, next_q, action, torch.neg, loss_function="l2")
+    action, choosing = torch.randint(N_ACT, (7,)), torch.randn(7, N_ACT) if double else None
+    explained = torch._dynamo.explain(dqn_loss)(
+        q, next_q, choosing, action, torch.neg, loss_function="l2", double_dqn=double
+    )
     assert explained.graph_break_count == 0
 
 

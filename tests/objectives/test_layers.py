@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from specgen_runtime.modules import MLP
 from specgen_runtime.objectives import LossModule
 from specgen_runtime.objectives.layers import with_call_overhead, without_call_overhead
 from tensordict import TensorDict
@@ -26,6 +27,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "gelu": lambda: nn.GELU("tanh"),
     "elu": lambda: nn.ELU(0.3),
     "norm": lambda: nn.LayerNorm(4),
+    "mlp": lambda: MLP(in_features=4, out_features=4, num_cells=[8, 8]),
     "sequence": lambda: nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Tanh(), nn.Softmax(-1))),
 }
 
@@ -123,7 +125,7 @@ def test_a_parametrization_of_a_copied_layer_is_computed() -> None:
     torch.testing.assert_close(direct(x), nn.functional.linear(x, layer.weight.tanh(), layer.bias))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LAYERS if kind != "sequence"])
+@pytest.mark.parametrize("kind", [kind for kind in LAYERS if kind not in ("mlp", "sequence")])
 def test_layers_take_their_input_by_its_name(kind: str) -> None:
     layer, x = LAYERS[kind](), torch.randn(5, 4)
     direct = copy.deepcopy(layer)

@@ -12,15 +12,6 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.objectives import not_none
-from specgen_runtime.objectives.samples import (
-    sample_count,
-    sample_logsumexp,
-    sample_max,
-    sample_mean,
-    sample_std,
-    sample_sum,
-    sample_var,
-)
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
@@ -338,38 +329,3 @@ def test_masks_of_the_declaration(
     torch.testing.assert_close(outputs["largest"], error[counts].max())
     without = masks.MaskedLoss(net)(data.exclude("pad_mask", "collector"))
     assert without["error"] != outputs["error"]
-
-
-STATISTICS = {
-    sample_mean: lambda x: x.mean(),
-    sample_sum: lambda x: x.sum(),
-    sample_max: lambda x: x.max(),
-    sample_var: lambda x: x.var(correction=0),
-    sample_std: lambda x: x.std() if x.numel() > 1 else x.new_zeros(()),
-    sample_logsumexp: lambda x: x.logsumexp(0),
-    sample_count: lambda x: torch.tensor(x.numel()),
-}
-
-
-@pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("shape", [(1,), (7,), (4, 3), (2, 3, 5)])
-def test_statistics_of_the_samples(statistic: Any, shape: tuple[int, ...]) -> None:
-    x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    plain = STATISTICS[statistic]
-    torch.testing.assert_close(statistic(x), plain(x.flatten()), check_dtype=False)
-    mask = torch.arange(x.numel()).reshape(shape) % 3 != 1
-    poisoned = torch.where(mask, x, torch.nan)
-    torch.testing.assert_close(statistic(poisoned, mask), plain(x[mask]), check_dtype=False)
-    torch.testing.assert_close(statistic(x, torch.ones(shape[0], dtype=torch.bool)), statistic(x))
-    if len(shape) > 1:
-        kept = statistic(x, keep=(-2,))
-        assert kept.shape == x.shape
-        for agent in range(shape[-1]):
-            expected = plain(x[..., agent].flatten())
-            torch.testing.assert_close(kept[..., agent], expected.expand(shape[:-1]), check_dtype=False)
-            if mask[..., agent].any():
-                expected = plain(x[..., agent][mask[..., agent]])
-                masked = statistic(poisoned, mask, keep=(-2,))[..., agent]
-                torch.testing.assert_close(masked, expected.expand(shape[:-1]), check_dtype=False)
-    with pytest.raises(ValueError, match="does not fit samples"):
-        statistic(x, torch.ones(*shape, 2, dtype=torch.bool))

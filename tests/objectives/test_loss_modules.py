@@ -61,7 +61,7 @@ def test_values_on_a_common_scale(generated: ModuleType) -> None:
     torch.testing.assert_close(out["back"], (goal * norm.scale()).mean())
     out["loss"].backward()
     assert all(p.grad is not None for p in loss.parameters())
-    assert loss.in_keys == ["observation", ("next", "observation"), "goal"]
+    assert loss.in_keys == ["observation", "goal"]
 
 
 def test_without_it(generated: ModuleType) -> None:

@@ -87,7 +87,7 @@ def test_it_is_called_with_tensors(generated: ModuleType) -> None:
     twice = loss.model(2 * batch["observation"], batch["action"])
     torch.testing.assert_close(out["loss_twice"], twice.square().sum(-1).mean())
     assert loss.in_keys == [
-        "observation", ("next", "observation"), "observation", "action", ("next", "observation")
+        "observation", "observation", "action", ("next", "observation")
     ]  # fmt: skip
 
 

@@ -171,6 +171,18 @@ def test_a_mistake_of_a_whole_pipeline_is_said_once() -> None:
     assert found == [("SG411", parent)]
 
 
+def test_settings_of_layers_that_a_child_leaves_out_are_no_hyper_parameters() -> None:
+    texts = project()
+    parent = "schemas/pipelines/ppo_pendulum.yaml"
+    old = "critic_network: {mlp: [64, 64], activation: tanh}"
+    texts[parent] = texts[parent].replace(old, "critic_network: {mlp: [64, 64], dropout: 0.1}")
+    texts["schemas/pipelines/mine.yaml"] = MINE.replace("seed: 3", "networks: {critic_network: {mlp: []}}")
+    found = compiled(texts)
+    assert not found.diagnostics, render_human(found.diagnostics, texts)
+    assert "dropout: float = 0.1" in found.files["made/pipelines/ppo_pendulum.py"]
+    assert "dropout" not in found.files["made/pipelines/mine.py"]
+
+
 def test_what_is_inherited_is_allowed_where_it_is_inherited() -> None:
     texts = project()
     never = "extends: PPOPendulum, evaluate: {every: 1_000}, stop: {frames: 3_000}, "

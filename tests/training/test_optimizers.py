@@ -104,6 +104,35 @@ def test_the_state_is_torchs(ours: Any, theirs: Any) -> None:
     assert same(mine, again)
 
 
+def test_numbers_of_steps_are_counted_for_each_parameter() -> None:
+    """They stand in one tensor: others may count, replace or copy them, and parameters may miss steps."""
+
+    def uneven(net: nn.Module, step: int) -> None:
+        backward(net, step)
+        if step in (1, 6):
+            net[2].weight.grad = None  # type: ignore[index, union-attr]
+
+    def counts(optimizer: torch.optim.Optimizer) -> list[float]:
+        return [float(each["step"]) for each in optimizer.state.values()]
+
+    mine, peer = network(), network()
+    ours, theirs = Adam(mine.parameters()), torch.optim.Adam(peer.parameters(), fused=True)
+    for steps in (range(3), range(3, 5), range(5, 8)):
+        train(mine, ours, steps, uneven)
+        train(peer, theirs, steps, uneven)
+        assert counts(ours) == counts(theirs)
+        assert same(mine, peer)
+        before = copy.deepcopy(ours.state_dict())
+        torch.optim.Adam.step(ours)  # counts each by itself
+        assert counts(ours) == [count + 1 for count in counts(theirs)]
+        ours.load_state_dict(before)
+        mine.load_state_dict(peer.state_dict())
+    assert counts(theirs) == [8.0, 8.0, 6.0, 8.0]
+    copied = copy.deepcopy((mine, ours))
+    train(*copied, range(8, 10))
+    assert counts(ours) == counts(theirs)
+
+
 def test_hooks_and_closures() -> None:
     net = network()
     optimizer = Adam(net.parameters())

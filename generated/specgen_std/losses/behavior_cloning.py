@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3c9f64bc20763d444544ce7481805315614ba4f51b90b25df5843edd9d2da90b
+# specgen: sha256=cdd27415add8d74981fd51d13f3e3c53f175bf83fe39cd5f6b0ca398e66c61ec
 """Behaviour cloning."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -35,8 +35,14 @@ class BCLossTerms(NamedTuple):
 
 
 def bc_loss(
-    predicted: Tensor | None, dist_log_prob: Tensor | None, action: Tensor, *, random_actor_network: bool,
-    loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"] | None,
+    predicted: Tensor | None,
+    dist_log_prob: Tensor | None,
+    action: Tensor,
+    *,
+    random_actor_network: bool,
+    loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"]
+    | Callable[[Tensor, Tensor], Tensor]
+    | None,
 ) -> BCLossTerms:
     """The terms of `BCLoss`, one value per sample.
 
@@ -48,21 +54,16 @@ def bc_loss(
             not given(loss_function)) or loss_function == "cross_entropy".
         action: float32 [*batch, n_actions]; what was done.
         random_actor_network: whether `actor_network` gives a distribution.
-        loss_function: how the distance is measured; `cross_entropy` is the likelihood, of discrete
-            actions also where the policy writes logits of them. None is the likelihood for a policy
-            that gives a distribution, `l2` for another one.
+        loss_function: how the distance is measured, or a function of the action that is predicted and
+            of what was done, which gives a distance for each entry; `cross_entropy` is the likelihood,
+            of discrete actions also where the policy writes logits of them. None is the likelihood for
+            a policy that gives a distribution, `l2` for another one.
     """
     # losses.BCLoss.let
     by_likelihood = loss_function == "cross_entropy" if loss_function is not None else random_actor_network
     l2_distance = (
         distance_loss(not_none(predicted), action, "l2")
-        if (loss_function is None and not random_actor_network)
-        or (
-            loss_function is not None
-            and loss_function != "cross_entropy"
-            and loss_function != "l1"
-            and loss_function != "smooth_l1"
-        )
+        if (loss_function is None and not random_actor_network) or loss_function == "mse"
         else None
     )
     distant: Tensor | None = None
@@ -70,14 +71,11 @@ def bc_loss(
         loss_function is not None and loss_function != "cross_entropy"
     ):
         if loss_function is not None:
-            if loss_function != "l1":
-                distant = (
-                    distance_loss(not_none(predicted), action, "smooth_l1")
-                    if loss_function == "smooth_l1"
-                    else not_none(l2_distance)
-                )
-            else:
-                distant = distance_loss(not_none(predicted), action, "l1")
+            distant = (
+                not_none(l2_distance)
+                if loss_function == "mse"
+                else distance_loss(not_none(predicted), action, loss_function)
+            )
         else:
             distant = not_none(l2_distance)
     # losses.BCLoss.terms
@@ -104,18 +102,27 @@ class BCLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_bc"]
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     random_actor_network: bool
-    loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"] | None
+    loss_function: (
+        Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"] | Callable[[Tensor, Tensor], Tensor] | None
+    )
 
     def __init__(
-        self, actor_network: nn.Module, *,
-        loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"] | None = None,
-        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        functional: bool = True, device: torch.device | str | int | None = None,
+        self,
+        actor_network: nn.Module,
+        *,
+        loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"]
+        | Callable[[Tensor, Tensor], Tensor]
+        | None = None,
+        reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of behaviour cloning (Pomerleau 1991): the policy gives the actions in the data a high
         likelihood, or, if it is certain of one action, moves that towards them.
@@ -123,9 +130,10 @@ class BCLoss(LossModule):
         Args:
             actor_network: the policy; a module that gives no distribution is certain of the `action` that
                 it writes.
-            loss_function: how the distance is measured; `cross_entropy` is the likelihood, of discrete
-                actions also where the policy writes logits of them. None is the likelihood for a policy
-                that gives a distribution, `l2` for another one. Defaults to None.
+            loss_function: how the distance is measured, or a function of the action that is predicted and
+                of what was done, which gives a distance for each entry; `cross_entropy` is the likelihood,
+                of discrete actions also where the policy writes logits of them. None is the likelihood for
+                a policy that gives a distribution, `l2` for another one. Defaults to None.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -139,15 +147,13 @@ class BCLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if loss_function is not None and loss_function not in (
-            "l1",
-            "l2",
-            "mse",
-            "smooth_l1",
-            "cross_entropy",
+        if (
+            loss_function is not None
+            and not callable(loss_function)
+            and loss_function not in ("l1", "l2", "mse", "smooth_l1", "cross_entropy")
         ):
             raise ValueError(
-                f"loss_function must be one of 'l1', 'l2', 'mse', 'smooth_l1', 'cross_entropy', got {loss_function!r}"
+                f"loss_function must be one of 'l1', 'l2', 'mse', 'smooth_l1', 'cross_entropy', or a function, got {loss_function!r}"
             )
         self.loss_function = loss_function
         self.reduction = reduction

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e3fb4a2f55bce9a4ec6fba6ef9205261b69f28ad017711ae4deae170462f24a7
+# specgen: sha256=ef5ca476e0235cb3999ba3dcb41326bd4a455ac9f060b1fb31017a6d769db897
 """Decision transformers."""
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class DTLoss(LossModule):
         "action_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("actor_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss"]
 
     actor_network: TensorDictModuleBase
@@ -229,6 +230,7 @@ class OnlineDTLoss(LossModule):
         "target_entropy": {},
         "samples_mc_entropy": {"at_least": 1},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
 
     actor_network: TensorDictModuleBase

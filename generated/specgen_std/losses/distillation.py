@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=003b71a39763c11ff3abc8a90a5d4feb42835880930d0652626dc6b7b5246538
+# specgen: sha256=0958da9510556f54992846f5965cf22433bb18a79e670b055034266e15e0221e
 """Distillation of language models."""
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class DistillationLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_distill": ("actor_network",)}
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_distill", "kl_to_teacher"]
 
     actor_network: TensorDictModuleBase

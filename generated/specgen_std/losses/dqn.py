@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=55c2c6fa422e389883ec9b1bdebce35496e1445514dee55c91d52866cfe943aa
+# specgen: sha256=57d9d43db1abc6828e5523ef4d1ce78e752ce1fa6744b62fba357ac80c0999d6
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
     LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss, network_buffer,
-    next_key, project,
+    next_key, not_none, project,
 )
 from specgen_runtime.params import float_param
 from specgen_runtime.specs import TensorSpec
@@ -46,23 +46,29 @@ class DQNLossTerms(NamedTuple):
 
 
 def dqn_loss(
-    q: Tensor, next_q: Tensor, choosing_q: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor],
-    *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    q: Tensor, next_q: Tensor, choosing_q: Tensor | None, action: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    double_dqn: bool,
 ) -> DQNLossTerms:
     """The terms of `DQNLoss`, one value per sample.
 
     Args:
         q: float32 [*batch, n_actions], from `value_network`.
         next_q: float32 [*batch, n_actions], from `value_network`.
-        choosing_q: float32 [*batch, n_actions], from `value_network`.
+        choosing_q: float32 [*batch, n_actions], from `value_network`; needed where double_dqn.
         action: int64 [*batch]; what was done.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
+        double_dqn: let the trained network choose the next action.
     """
     # losses.DQNLoss.let
     chosen = torch.gather(q, -1, action.unsqueeze(-1)).squeeze(-1)
     with torch.no_grad():
-        next_value = torch.gather(next_q, -1, choosing_q.argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
+        next_value = (
+            torch.gather(next_q, -1, not_none(choosing_q).argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
+            if double_dqn
+            else next_q.amax(dim=-1)
+        )
         target = value_estimate(next_value).detach()
     # losses.DQNLoss.terms
     loss = distance_loss(chosen, target, loss_function)
@@ -192,13 +198,11 @@ class DQNLoss(LossModule):
         q = value_network.live(tensordict, keys.action_value)
         with torch.no_grad():
             next_q = value_network.target(next_tensordict, keys.action_value)
-            choosing_q = (
-                value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else next_q
-            )
+            choosing_q = value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else None
         terms = dqn_loss(
             q, next_q, choosing_q,
             action_index(self._read(tensordict, keys.action, "action"), q, self.action_space, self.var_nums),
-            self._value_estimate(tensordict), loss_function=self.loss_function,
+            self._value_estimate(tensordict), loss_function=self.loss_function, double_dqn=self.double_dqn,
         )
         self._write(tensordict, keys.priority, terms.priority)
         samples = self._samples(tensordict)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2f606fce13028487615f26fafa9bbaa62083e4af077bdfd49129cd3238c8fb76
+# specgen: sha256=2090671c24805e4c24e7751d25ef0d94246711bc4b669557e6c3004ac9bd5f1d
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ class GAILLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
     ranges: ClassVar[Mapping[str, NumberRange]] = {"gp_lambda": {"at_least": 0}}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 
     discriminator_network: TensorDictModuleBase

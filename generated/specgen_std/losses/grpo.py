@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=637a4c60bc296cade662630436cf713a90ece792fc326a0816a0159f713f56fa
+# specgen: sha256=875ed381aa5b3676654191158f89f30530c7aab52fce878fe749d82f6835f034
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
     coefficient_part, not_none, pair_param,
 )
-from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
+from specgen_runtime.objectives.samples import sample_effective_fraction
 from specgen_runtime.objectives.weighting import combined_mask
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -140,9 +140,7 @@ def grpo_loss(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -214,6 +212,7 @@ class GRPOLoss(LossModule):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -584,9 +583,7 @@ def dapo(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -658,6 +655,7 @@ class DAPO(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -1029,9 +1027,7 @@ def cispo_loss(
     with torch.no_grad():
         clip_fraction = near_step != step
         kl_approx = -step
-        ESS = torch.exp(
-            2 * sample_logsumexp(step, counted) - sample_logsumexp(2 * step, counted)
-        ) / sample_count(step, counted).to(torch.float32)
+        ESS = sample_effective_fraction(step, counted)
         entropy = not_none(H).detach() if entropy_bonus else None
         kl_to_ref = not_none(distance_to_ref).detach() if kl_to_ref_coeff else None
         kl_to_inference = (
@@ -1104,6 +1100,7 @@ class CISPOLoss(GRPOLoss):
         "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9e6aac4efd5385d8b6f39d5e36c952cb6a90fda4be30e17597cad570fd058e1e
+# specgen: sha256=2b3b9fe85d95c83543731fc1433b7650eb8abf52df7bf5a499cbaff61572d5c5
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -523,6 +523,7 @@ class DiscreteIQLLoss(IQLLoss):
         "temperature": {"at_least": 0},
         "expectile": {"at_least": 0, "at_most": 1},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(

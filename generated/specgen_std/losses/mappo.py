@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=227488c8e531731bd5bc43e3f8d07c4b020d3c2c7e33f8864f947aa045ebba07
+# specgen: sha256=aa23c7bc10f3f076a00edfccf0621b94299b1f7f1facd91de6a08895d4d31ed1
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specgen_runtime.objectives import (
     next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
-    sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
+    sample_effective_fraction, sample_max, sample_standardized, sample_var,
 )
 from specgen_runtime.params import as_ints, float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -96,17 +96,11 @@ def mappo_objective(
             likely and how much likelier.
     """
     # losses.MAPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -140,9 +134,7 @@ def mappo_objective(
             H = not_none(H_parts).sum(dim=-1)
             entropy = H.detach()
         clip_fraction = near_step != step
-        ESS = torch.exp(
-            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / sample_count(step, mask).to(torch.float32)
+        ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return MAPPOObjectiveTerms(
@@ -287,6 +279,7 @@ class MAPPOLoss(ClipPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -707,17 +700,11 @@ def ippo_objective(
             likely and how much likelier.
     """
     # losses.IPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -751,9 +738,7 @@ def ippo_objective(
             H = not_none(H_parts).sum(dim=-1)
             entropy = H.detach()
         clip_fraction = near_step != step
-        ESS = torch.exp(
-            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / sample_count(step, mask).to(torch.float32)
+        ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return IPPOObjectiveTerms(
@@ -897,6 +882,7 @@ class IPPOLoss(MAPPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ad1ba4f252396a88b712c3c9e6b664f624a6e895a48791909bb45f4d94333ba
+# specgen: sha256=4332693d7e2924fdd8f868343dd8d8df7bddc7f4db43f20b5d3036c956e3e5c2
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specgen_runtime.objectives import (
     next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
-    sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
+    sample_effective_fraction, sample_max, sample_mean, sample_standardized, sample_var,
 )
 from specgen_runtime.params import as_ints, float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -81,17 +81,11 @@ def ppo_objective(
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -612,17 +606,11 @@ def clip_ppo_objective(
             likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -656,9 +644,7 @@ def clip_ppo_objective(
             H = not_none(H_parts).sum(dim=-1)
             entropy = H.detach()
         clip_fraction = near_step != step
-        ESS = torch.exp(
-            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / sample_count(step, mask).to(torch.float32)
+        ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return ClipPPOObjectiveTerms(
@@ -794,6 +780,7 @@ class ClipPPOLoss(PPOLoss):
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "clip_fraction",
@@ -1189,17 +1176,11 @@ def klpenppo_objective(
         decrement: and where it moved less than it might.
     """
     # losses.KLPENPPOLoss.let
-    standard: Tensor | None = None
-    if normalize_advantage:
-        deviation = torch.clamp(
-            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
-        )
-        centred = advantage.squeeze(-1) - sample_mean(
-            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
-        )
-        standard = torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
-        )
+    standard = (
+        sample_standardized(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
+        if normalize_advantage
+        else None
+    )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -1375,6 +1356,7 @@ class KLPENPPOLoss(PPOLoss):
         "decrement": {"at_most": 1, "above": 0},
         "samples_mc_kl": {"at_least": 1},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "kl",

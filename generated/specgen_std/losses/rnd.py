@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2ee1d54cf9319b8c9fb546a72327e37df5179a09bdf271a50d5bd60c56596606
+# specgen: sha256=1e156d85c8da8435d497274c9ea8a003c999a11bdf4674b0179afdf8035c0d63
 """Random network distillation."""
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class RNDLoss(LossModule):
         "obs_clip": {"above": 0},
         "update_fraction": {"at_least": 0, "at_most": 1},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_predictor", "prediction_error"]
 
     predictor_network: nn.Module

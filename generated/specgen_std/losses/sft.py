@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9fbb9ae7302dbd1457c53bd47abd4930204bf8bf6841017bb70e66f23091d332
+# specgen: sha256=bad517e86ac60f38bfdccd9d397b1d4f9873f3bee19ed0da18b0c9ee507dbf9e
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ class SFTLoss(LossModule):
         "beta": {"above": 0},
     }
     reads_rows = True
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 
     actor_network: TensorDictModuleBase

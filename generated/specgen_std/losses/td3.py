@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7892619785a68d3619b83b6e6b6fee49df07745a5f98ad6a1ae51706a5185500
+# specgen: sha256=4456bf7f84134e5172a4ab7aff1aa1d92afe2c35b33d646e68f60c06b229e752
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -536,6 +536,7 @@ class TD3BCLoss(TD3Loss):
         "noise_clip": {"at_least": 0},
         "alpha": {"at_least": 0},
     }
+    reads_next = True
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
         "loss_qvalue",

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ced2e6bc54a5e6d7c5b96afa5c718ba1d7ea4e761f8b335f78d8fb59c5148d77
+# specgen: sha256=d8253531eacf930c21d26d5584155d2a6998f186f10f2847e03189796d9b37bb
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -272,6 +272,8 @@ def train(
             "eps",
             "eps_end",
             "eps_frames",
+            "beta",
+            "beta_end",
         ),
     ) as run:
         batches = iter(parts.collector)

@@ -11,23 +11,50 @@ from torch import nn
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
+from specgen_runtime.modules.recurrent.base import RecurrentModule
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 from specgen_runtime.params import int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.compose import Compose
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import sibling
 from specgen_runtime.transforms.like import bounded_like, flag_like
+from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["StepLimit", "with_primers", "with_step_limit", "with_transform"]
+__all__ = ["EpisodeStarts", "StepLimit", "with_primers", "with_step_limit", "with_transform"]
 
 
 def with_primers(env: EnvBase[Any], policy: Any) -> EnvBase[Any]:
-    """The environment with the primers that recurrent modules of a policy need."""
-    primers = get_primers_from_module(policy, warn=False) if isinstance(policy, nn.Module) else None
-    return env if primers is None else TransformedEnv(env, primers)
+    """The environment with what modules of a policy need that remember: their states, and which steps are the first ones.
+
+    Entries that it has already are left as they are.
+    """
+    if not isinstance(policy, nn.Module):
+        return env
+    known = {as_tuple(key) for key in (*env.observation_keys, *env.state_keys)}
+    added: list[Transform] = [
+        EpisodeStarts(key[-1])
+        for key in dict.fromkeys(as_tuple(key) for part in policy.modules() for key in _first_steps(part))
+        if key not in known
+    ]
+    primers = get_primers_from_module(policy, warn=False)
+    for primer in primers if isinstance(primers, Compose) else [primers]:
+        if isinstance(primer, TensorDictPrimer) and not known.issuperset(
+            map(as_tuple, primer.primers.keys(True, True))
+        ):
+            added.append(primer)
+    return TransformedEnv(env, Compose(*added)) if added else env
+
+
+def _first_steps(module: nn.Module) -> list[NestedKey]:
+    """Where a module reads whether a step is the first of its episode."""
+    if isinstance(module, RecurrentModule):
+        return [module.in_keys[-1]]
+    return [module.is_init_key] if isinstance(module, OrnsteinUhlenbeckProcessModule) else []
 
 
 def with_transform(
@@ -63,6 +90,50 @@ def with_step_limit(env: EnvBase[Any], max_frames_per_traj: int) -> EnvBase[Any]
             " step counter the limit"
         )
     return TransformedEnv(env, StepLimit(max_steps))
+
+
+class EpisodeStartsKeys(NamedTuple):
+    """What the transform reads and writes beside one done flag."""
+
+    done: NestedKey
+    is_init: NestedKey
+
+
+class EpisodeStarts(GeneratedTransform[EpisodeStartsKeys]):
+    """Writes, beside the done flag of every root-most done set, bool of its shape: whether a step is the first of its episode.
+
+    Args:
+        name: of the entries.
+    """
+
+    _writes = ("is_init",)
+    _beside: ClassVar[Mapping[str, str]] = {"is_init": "done"}
+    _sequential = True
+
+    def __init__(self, name: str = "is_init") -> None:
+        super().__init__()
+        self.name = name
+
+    def _bind(self, env: EnvBase | None) -> list[EpisodeStartsKeys]:
+        done = self._select(env, None, ("env.done",), (torch.bool,))
+        return [EpisodeStartsKeys(key, sibling(key, self.name)) for key in done]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        return {key.is_init: flag_like(self._spec(key.done)) for key in self.keys}
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            self._write(
+                tensordict_reset, key.is_init, torch.ones_like(self._require(tensordict_reset, key.done))
+            )
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            self._write(
+                next_tensordict, key.is_init, torch.zeros_like(self._require(next_tensordict, key.done))
+            )
+        return next_tensordict
 
 
 class StepLimitKeys(NamedTuple):

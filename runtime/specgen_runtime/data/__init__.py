@@ -1,7 +1,9 @@
 """Replay buffers: storages, samplers and writers, with TorchRL's names; `MultiStep` of a collector's batches."""
 
+from specgen_runtime.data.compressed import CompressedListStorage
 from specgen_runtime.data.ensemble import ReplayBufferEnsemble
 from specgen_runtime.data.ensemble_parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble
+from specgen_runtime.data.hindsight import HERReplayBuffer, HindsightStrategy
 from specgen_runtime.data.list_storages import LazyStackStorage, ListStorage
 from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
 from specgen_runtime.data.multi_step import MultiStep
@@ -21,6 +23,9 @@ from specgen_runtime.data.tensordict_replay_buffer import (
 from specgen_runtime.data.writers import ImmutableDatasetWriter, RoundRobinWriter, Writer
 
 __all__ = [
+    "CompressedListStorage",
+    "HERReplayBuffer",
+    "HindsightStrategy",
     "ImmutableDatasetWriter",
     "LazyMemmapStorage",
     "LazyStackStorage",

@@ -280,6 +280,8 @@ class ReplayBufferEnsemble(ReplayBuffer):
         """
         if is_key(index):
             raise TypeError(f"entries are in the members: `ensemble[0][{index!r}]`")
+        if isinstance(index, tuple):
+            raise TypeError("rows are in the members: `ensemble[0][:3]` for the first three of one of them")
         chosen: Any = torch.arange(len(self.buffers))[index].tolist()  # one number, or a list of them
         if isinstance(chosen, int):
             return self.buffers[chosen]

@@ -86,7 +86,7 @@ class ListStorage(Storage):
             raise IndexError(
                 f"row {max(new)} of a storage that has {len(self)} rows: there are none before it"
             )
-        copies = [self._copied(self._checked(row)) for row in rows]
+        copies = [self._packed(self._checked(row)) for row in rows]
         self._kept.extend([None] * len(new))
         for place, row in zip(places, copies, strict=True):
             self._kept[place] = row
@@ -98,8 +98,8 @@ class ListStorage(Storage):
         """Write over an entry of all rows; see `Storage.set_entry`."""
         if len(value) != len(self):
             raise ValueError(f"{len(value)} values were given for {len(self)} rows of the replay buffer")
-        for row, part in zip(self._kept, value, strict=True):
-            row.set(key, self._copied(part))
+        for place, part in enumerate(value):
+            self._kept[place] = self._packed(self._read(place).set(key, part))
         self.revision += 1
 
     def get(self, index: Any) -> Any:
@@ -112,16 +112,21 @@ class ListStorage(Storage):
             index = index[0]
         if not self._kept:
             raise IndexError("nothing was written into this storage yet")
-        rows = [_copy(self._kept[place]) for place in self._places(index, len(self))]
+        rows = [self._read(place) for place in self._places(index, len(self))]
         return rows[0] if _is_number(index) else rows
 
     def _checked(self, row: Any) -> Any:
         """A row that may be kept."""
         return row
 
-    def _copied(self, row: Any) -> Any:
+    def _packed(self, row: Any) -> Any:
+        """A row as it is kept."""
         copy = _copy(row)
         return copy if self.device is None or not hasattr(copy, "to") else copy.to(self.device)
+
+    def _read(self, place: int, *, copied: bool = True) -> Any:
+        """A row that is kept, as a copy of its own or as it stands here."""
+        return _copy(self._kept[place]) if copied else self._kept[place]
 
     def _places(self, index: Any, size: int) -> Sequence[int]:
         """The rows at an index, each below `size`."""
@@ -152,7 +157,7 @@ class ListStorage(Storage):
             TypeError: a row holds something else than tensors, text, numbers, and lists, tuples and dicts of them.
         """
         return {
-            "_storage": [to_plain(_copy(row) if copies else row) for row in self._kept],
+            "_storage": [to_plain(self._read(place, copied=copies)) for place in range(len(self))],
             "_last_cursor": self._last_cursor,
             "_len": len(self),
             "initialized": bool(self._kept),
@@ -172,7 +177,7 @@ class ListStorage(Storage):
             )
         if len(rows) > self.max_size:
             raise ValueError(f"{len(rows)} rows were saved, and there is space for {self.max_size}")
-        kept = [self._copied(self._checked(from_plain(row))) for row in rows]
+        kept = [self._packed(self._checked(from_plain(row))) for row in rows]
         self._empty()
         self._kept = kept
         self._last_cursor = state_dict["_last_cursor"]

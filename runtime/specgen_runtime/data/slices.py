@@ -11,15 +11,18 @@ from torch import Tensor
 from specgen_runtime.data.rows import leaves_of
 from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
 from specgen_runtime.data.storage import Storage
-from specgen_runtime.data.trajectories import Trajectories, ends_of_numbers, find_trajectories
-from specgen_runtime.envs.keys import TRAJECTORY_KEY, MissingKeyError, show_key
+from specgen_runtime.data.trajectories import (
+    TRAJECTORY_NUMBERS,
+    Trajectories,
+    any_of_element,
+    ends_of_numbers,
+    find_trajectories,
+)
+from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["SliceSampler", "SliceSamplerWithoutReplacement", "WholePartSampler"]
-
-_NUMBERS: tuple[NestedKey, ...] = (TRAJECTORY_KEY, "episode")
-"""Where the number of a row's trajectory is looked for."""
 
 
 class SliceSampler(Sampler):
@@ -83,7 +86,7 @@ class SliceSampler(Sampler):
             self._number_keys: tuple[NestedKey, ...] = (self.traj_key,)
         else:
             self.traj_key = None
-            self._number_keys = _NUMBERS if end_key is None and end_keys is None else ()
+            self._number_keys = TRAJECTORY_NUMBERS if end_key is None and end_keys is None else ()
         ends: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
         self._end_keys = tuple(normal_key(key) for key in (ends if end_keys is None else end_keys))
         self.truncated_key = None if truncated_key is None else normal_key(truncated_key)
@@ -148,7 +151,7 @@ class SliceSampler(Sampler):
             numbers = leaves.get(as_tuple(key))
             if numbers is not None:
                 self.traj_key = key
-                return find_trajectories(_per_element(ends_of_numbers(numbers), ndim), full=full, last=last)
+                return find_trajectories(any_of_element(ends_of_numbers(numbers), ndim), full=full, last=last)
         flags = [leaves[as_tuple(key)] for key in self._end_keys if as_tuple(key) in leaves]
         if not flags:
             looked_for = ", ".join(map(show_key, (*self._number_keys, *self._end_keys)))
@@ -156,7 +159,7 @@ class SliceSampler(Sampler):
                 f"SliceSampler finds no trajectories: the replay buffer has none of {looked_for}; give traj_key or end_key"
             )
         self.traj_key = None
-        ends = [_per_element(flag, ndim) for flag in flags]
+        ends = [any_of_element(flag, ndim) for flag in flags]
         return find_trajectories(torch.stack(ends).any(0), full=full, last=last)
 
     # ----------------------------------------------------------------- parts
@@ -312,11 +315,6 @@ def rows_of_parts(lengths: Tensor, width: int | None) -> tuple[Tensor, Tensor, T
     offset = torch.arange(width, device=lengths.device).repeat(len(lengths))
     real = offset < lengths[part]
     return part, torch.minimum(offset, lengths[part] - 1), real
-
-
-def _per_element(flags: Tensor, ndim: int) -> Tensor:
-    """Whether any of the flags of an element is set, `[rows, *batch]`."""
-    return flags if flags.ndim == ndim else flags.flatten(ndim).any(-1)
 
 
 def _fit(flags: Tensor, like: Tensor) -> Tensor:

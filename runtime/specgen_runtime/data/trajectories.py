@@ -7,7 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Trajectories", "ends_of_numbers", "find_trajectories"]
+from specgen_runtime.envs.keys import TRAJECTORY_KEY
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["TRAJECTORY_NUMBERS", "Trajectories", "any_of_element", "ends_of_numbers", "find_trajectories"]
+
+TRAJECTORY_NUMBERS: tuple[NestedKey, ...] = (TRAJECTORY_KEY, "episode")
+"""Where the number of a row's trajectory is looked for."""
 
 
 class Trajectories(NamedTuple):
@@ -59,3 +65,8 @@ def find_trajectories(end: Tensor, *, full: bool, last: int | None) -> Trajector
     start = stop.clone()
     start[:, 0] = (before + 1) % rows
     return Trajectories(start, stop, (stop[:, 0] - start[:, 0]) % rows + 1)
+
+
+def any_of_element(flags: Tensor, ndim: int) -> Tensor:
+    """Whether any of the flags of an element is set, `[rows, *batch]`, whose `ndim` dimensions count elements."""
+    return flags if flags.ndim == ndim else flags.flatten(ndim).any(-1)

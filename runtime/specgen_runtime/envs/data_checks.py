@@ -153,6 +153,8 @@ def _check_entry(layout: Layout, tensordict: TensorDictBase, e: Entry, method: s
         found_text = f"{value.dtype} {list(value.shape)}" + (
             "" if e.device is None else f" on {value.device}"
         )
+        if e.source == "action_spec" and value.requires_grad and value.dtype is not e.dtype:
+            found_text += ", whose gradient would be lost: act under torch.no_grad()"
     expected_text = "no tensor" if e.dtype is None else f"{e.dtype} {[*size, *e.shape]}"
     if e.dtype is not None and e.device is not None:
         expected_text += f" on {e.device}"

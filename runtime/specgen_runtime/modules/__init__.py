@@ -11,6 +11,7 @@ from specgen_runtime.modules.actors import (
 )
 from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
 from specgen_runtime.modules.consistent_dropout import ConsistentDropout, ConsistentDropoutModule
+from specgen_runtime.modules.decision_transformer import DecisionTransformerInferenceWrapper
 from specgen_runtime.modules.distributional_qvalue import (
     DistributionalDQNnet,
     DistributionalQValueActor,
@@ -38,11 +39,18 @@ from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.gsde_policy import GSDEHead, GSDEPolicy
 from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
+from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
-from specgen_runtime.modules.networks.layers import OneHot, SquashDims, Squeeze2dLayer, SqueezeLayer
+from specgen_runtime.modules.networks.layers import (
+    OneHot,
+    Sequential,
+    SquashDims,
+    Squeeze2dLayer,
+    SqueezeLayer,
+)
 from specgen_runtime.modules.networks.mixers import Mixer, QMixer, VDNMixer
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
@@ -80,6 +88,7 @@ __all__ = [
     "Autocast",
     "BatchRenorm1d",
     "Categorical",
+    "CentralizedNet",
     "ConsistentDropout",
     "ConsistentDropoutModule",
     "Conv3dNet",
@@ -88,6 +97,7 @@ __all__ = [
     "DdpgCnnQNet",
     "DdpgMlpActor",
     "DdpgMlpQNet",
+    "DecisionTransformerInferenceWrapper",
     "Delta",
     "DistributionalDQNnet",
     "DistributionalQValueActor",
@@ -131,6 +141,7 @@ __all__ = [
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
+    "Sequential",
     "SquashDims",
     "Squeeze2dLayer",
     "SqueezeLayer",

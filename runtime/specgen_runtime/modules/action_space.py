@@ -16,7 +16,15 @@ from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot, T
 from specgen_runtime.typing import NestedKey
 
 ActionSpace: TypeAlias = Literal["one_hot", "mult_one_hot", "categorical"]
-ActionSpaceName: TypeAlias = Literal["one-hot", "one_hot", "mult-one-hot", "mult_one_hot", "categorical"]
+ActionSpaceName: TypeAlias = Literal[
+    "one-hot",
+    "one_hot",
+    "mult-one-hot",
+    "mult_one_hot",
+    "multi-one-hot",
+    "multi_one_hot",
+    "categorical",
+]
 
 
 def action_leaf(spec: TensorSpec, action_key: NestedKey = "action") -> TensorSpec:
@@ -87,7 +95,7 @@ def _encoding(space: str | TensorSpec, action_key: NestedKey) -> ActionSpace:
         raise ValueError(f"a {type(space).__name__} action has no values to choose the greatest of")
     if space in ("one-hot", "one_hot"):
         return "one_hot"
-    if space in ("mult-one-hot", "mult_one_hot"):
+    if space in ("mult-one-hot", "mult_one_hot", "multi-one-hot", "multi_one_hot"):
         return "mult_one_hot"
     if space == "categorical":
         return "categorical"

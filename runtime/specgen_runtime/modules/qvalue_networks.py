@@ -117,7 +117,7 @@ def as_qvalue_network(
             "mult-one-hot" and the numbers of values are not known, or make too many joint actions.
     """
     if not isinstance(network, nn.Module):
-        raise TypeError(f"value_network must be an nn.Module, got {type(network).__name__}")
+        raise TypeError(f"a network of action values must be an nn.Module, got {type(network).__name__}")
     given = action_space if isinstance(action_space, TensorSpec) else None
     if not isinstance(network, TensorDictModuleBase):
         space = find_action_space(action_space, action_key=action_key)

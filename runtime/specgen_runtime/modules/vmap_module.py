@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from tensordict import TensorDictBase
@@ -19,6 +19,11 @@ class VmapModule(TensorDictModuleBase):  # type: ignore[misc]
         vmap_dim: the batch dimension; None: the last.
         mock: whether the module is called once for each entry of the dimension instead, and the results are stacked: for
             modules that `torch.vmap` can't map.
+        randomness: what a module that draws does: `"different"`, each entry has draws of its own, as a module that
+            knows the dimension; `"same"`, or `"error"`, which refuses draws. Without effect with `mock`.
+
+    Raises:
+        ValueError: another `randomness`.
 
     Example:
         >>> first = TensorDictModule(lambda x: x[0], in_keys=["x"], out_keys=["y"])
@@ -26,13 +31,23 @@ class VmapModule(TensorDictModuleBase):  # type: ignore[misc]
         torch.Size([10])
     """
 
-    def __init__(self, module: TensorDictModuleBase, vmap_dim: int | None = None, mock: bool = False) -> None:
+    def __init__(
+        self,
+        module: TensorDictModuleBase,
+        vmap_dim: int | None = None,
+        mock: bool = False,
+        *,
+        randomness: Literal["different", "same", "error"] = "different",
+    ) -> None:
         super().__init__()
+        if randomness not in ("different", "same", "error"):
+            raise ValueError(f"randomness is 'different', 'same' or 'error', got {randomness!r}")
         self.in_keys = module.in_keys
         self.out_keys = module.out_keys
         self.module = module
         self.vmap_dim = vmap_dim
         self.mock = mock
+        self.randomness = randomness
 
     def mock_(self, value: bool = True) -> None:
         """Call the module once for each entry from now on, or no longer."""
@@ -55,5 +70,5 @@ class VmapModule(TensorDictModuleBase):  # type: ignore[misc]
         if self.mock:
             made = torch.stack([self.module(each.copy()) for each in read.unbind(dim)], dim)
         else:
-            made = torch.vmap(self.module, (dim,), (dim,))(read)
+            made = torch.vmap(self.module, (dim,), (dim,), randomness=self.randomness)(read)
         return cast("TensorDictBase", tensordict.update(made.select(*self.out_keys, strict=False)))

@@ -10,9 +10,11 @@ from tensordict.nn import NormalParamExtractor, biased_softplus
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from specgen_runtime.modules.networks.mlp import MLP
+
 
 def without_call_overhead(module: nn.Module) -> None:
-    """Make the layers of ``module`` that are torch's or tensordict's own, and have no hooks, cost no more than their functions.
+    """Make layers of torch and of tensordict, and each `MLP`, cost no more than their functions, where they have no hooks.
 
     `nn.Module.__call__` looks for hooks, and `nn.Module.__getattr__` for parameters, at each call: for layers of the
     usual size that takes as long as a tenth of their forward and backward pass. Their class is exchanged; what a
@@ -77,6 +79,10 @@ class _Sequential(_Direct, nn.Sequential):
         return input
 
 
+class _MLP(_Direct, MLP):
+    __call__ = MLP.forward
+
+
 class _ReLU(_Direct, nn.ReLU):
     def __call__(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=True) if self.inplace else torch.relu(input)
@@ -119,6 +125,7 @@ class _LayerNorm(_Direct, nn.LayerNorm):
 _DIRECT: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: _Linear,
     nn.Sequential: _Sequential,
+    MLP: _MLP,
     nn.ReLU: _ReLU,
     nn.Tanh: _Tanh,
     nn.Sigmoid: _Sigmoid,

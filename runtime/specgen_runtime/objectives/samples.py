@@ -64,7 +64,7 @@ def sample_var(
         correction: by how much less than their number the sum is divided; the variance of one sample is 0.
     """
     if mask is None:
-        correction = min(correction, max(_number(x, keep) - 1, 0))
+        correction = _correction(x, keep, correction)
         if not keep:
             return x.var(correction=correction)
         return _result(x.var(_dims(x, keep), correction=correction, keepdim=True), x, keep)
@@ -96,6 +96,51 @@ def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] 
     )
 
 
+def sample_standardized(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The distance of each sample from their mean, in their standard deviations, which are 1e-6 at least.
+
+    Args:
+        x: as of `sample_mean`.
+        mask: likewise.
+        keep: likewise.
+
+    Returns:
+        Like ``x``: ``x`` itself where one sample counts, or none.
+    """
+    if mask is not None:
+        deviation, centre = sample_std(x, mask, keep), sample_mean(x, mask, keep)
+        standardized = (x - centre) / deviation.clamp(min=1e-6)
+        return torch.where(sample_count(x, mask) > 1, standardized, x)
+    if x.numel() < 2:
+        return x
+    # One pass for both, in which torch sums in float64: it may differ from `sample_std` in the last bit.
+    deviation, centre = torch.std_mean(x, _dims(x, keep), correction=_correction(x, keep, 1), keepdim=True)
+    return (x - centre) / deviation.clamp(min=1e-6)
+
+
+def sample_effective_fraction(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """How many samples of equal weight tell as much as these (Kish 1965), as a fraction of their number.
+
+    That is 1 divided by the sum of the squares of their shares in the sum of all weights, and by their number.
+
+    Args:
+        x: the logarithms of the weights; as of `sample_mean`.
+        mask: as of `sample_mean`.
+        keep: likewise.
+
+    Returns:
+        As `sample_mean`, in [0, 1]; not finite of no samples.
+    """
+    x_of = _masked(x, mask, -math.inf)
+    if keep:
+        dims = _dims(x, keep)
+        shares = (x_of - x_of.logsumexp(dims, keepdim=True)).exp()
+        number = _number(x, keep) if mask is None else _of(x, mask).sum(dims, keepdim=True)
+        return _result((shares.square().sum(dims, keepdim=True) * number).reciprocal(), x, keep)
+    shares = (x_of if x_of.ndim == 1 else x_of.flatten()).softmax(0)
+    return (shares.dot(shares) * (x.numel() if mask is None else _of(x, mask).sum())).reciprocal()
+
+
 def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
     """The dimensions that are reduced; those of the stored form of ``x`` have a 1 behind them."""
     kept = {dim % (x.ndim + 1) for dim in keep}
@@ -105,6 +150,11 @@ def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
 def _number(x: Tensor, keep: Sequence[int]) -> int:
     """How many samples there are without a mask."""
     return math.prod([x.shape[dim] for dim in _dims(x, keep)]) if keep else x.numel()
+
+
+def _correction(x: Tensor, keep: Sequence[int], wanted: int) -> int:
+    """By how much less than the number of samples a sum is divided without a mask: by at least 1, then."""
+    return min(wanted, max(_number(x, keep) - 1, 0))
 
 
 def _of(x: Tensor, mask: Tensor) -> Tensor:

@@ -37,10 +37,12 @@ class SelectingModule(ReadingModule):
     Attributes:
         out_keys: what it returns, or what `select_out_keys` chose of it.
         parts: the entries that are computed together, by the name of that part; empty where all are.
+        reads_next: whether networks read the next record, too.
     """
 
     out_keys: ClassVar[list[str]] = []
     parts: ClassVar[Mapping[str, LossPart]] = {}
+    reads_next: ClassVar[bool] = True
     _selects = False
 
     @property
@@ -53,7 +55,8 @@ class SelectingModule(ReadingModule):
         """What the networks read, now and next, as far as the entries that are returned need them."""
         now, later = _networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
         reads = [key for name in now for key in self._networks[name].in_keys]
-        reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
+        if self.reads_next:
+            reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
         return list(dict.fromkeys(reads))
 
     @property

@@ -101,8 +101,24 @@ class SoftUpdate(TargetNetUpdater):
                 stacklevel=2,
             )
         super().__init__(loss_module)
-        self.eps = float(1 - value if eps is None else value)
         self.tau = float(1 - value if tau is None else value)
+        self.eps = float(1 - value if eps is None else value)
+
+    @property
+    def tau(self) -> float:
+        """How much of the source comes in; `eps` follows when it is assigned.
+
+        Raises:
+            ValueError: when it is assigned, and not in [0, 1].
+        """
+        return self._tau
+
+    @tau.setter
+    def tau(self, value: float) -> None:
+        if isinstance(value, bool) or not 0 <= value <= 1:
+            raise ValueError(f"SoftUpdate: tau must be in [0, 1], got {value!r}")
+        self._tau = float(value)
+        self.eps = 1 - self._tau
 
     def step(self) -> None:
         """Move the targets a little."""

@@ -12,6 +12,7 @@ from specgen_runtime.training.minibatches import (
     mean_losses,
     minibatches,
 )
+from specgen_runtime.training.next_actions import write_next_actions
 from specgen_runtime.training.optimizers import Adam, AdamW, clip_grad_norm_
 from specgen_runtime.training.reward_bonus import RewardBonus
 from specgen_runtime.training.run import Run, TrainingParts
@@ -48,4 +49,5 @@ __all__ = [
     "read_log",
     "record_video",
     "stream",
+    "write_next_actions",
 ]

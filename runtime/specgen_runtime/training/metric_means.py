@@ -104,7 +104,7 @@ def read_numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def _scalar(name: str, value: Any, device: torch.device | None = None) -> Tensor:
     """A metric as a tensor of no dimensions, without its gradient; a number becomes one on `device`."""
     if isinstance(value, Tensor):
-        number: Tensor = value.detach()
+        number: Tensor = value.detach() if value.requires_grad else value
         if not number.dim():
             return number
         return (number if number.is_floating_point() else number.to(torch.get_default_dtype())).mean()

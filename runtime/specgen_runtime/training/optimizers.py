@@ -6,8 +6,9 @@ longer than the arithmetic. Here it is left out where it changes nothing.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +16,17 @@ from torch.optim import optimizer as torch_optimizer
 
 __all__ = ["Adam", "AdamW", "clip_grad_norm_"]
 
-_Columns = tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-"""A group; its parameters with gradients; their gradients, first moments, second moments and numbers of steps."""
+
+class _Columns(NamedTuple):
+    """A group, what belongs to each of its parameters that have gradients, and the numbers of their steps in one tensor."""
+
+    group: dict[str, Any]
+    parameters: list[Tensor]
+    gradients: list[Tensor]
+    means: list[Tensor]
+    squares: list[Tensor]
+    steps: list[Tensor]
+    counter: Tensor
 
 
 class _LeanSteps(torch.optim.Adam):
@@ -42,8 +52,8 @@ class _LeanSteps(torch.optim.Adam):
                 whole = self.profile_hook_step(whole)
             return whole(self) if closure is None else whole(self, closure)
         with torch.no_grad():
-            for group, parameters, gradients, means, squares, steps in columns:
-                torch._foreach_add_(steps, 1)
+            for group, parameters, gradients, means, squares, steps, counter in columns:
+                counter.add_(1)
                 kernel = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
                 beta1, beta2 = group["betas"]
                 kernel(
@@ -67,7 +77,7 @@ class _LeanSteps(torch.optim.Adam):
         ):
             return None
         found: list[_Columns] = []
-        for group in self.param_groups:
+        for index, group in enumerate(self.param_groups):
             if not _is_usual(group):
                 return None
             trained = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -77,11 +87,28 @@ class _LeanSteps(torch.optim.Adam):
             gradients = [parameter.grad for parameter in trained]
             if not all(kept) or not _are_alike([*trained, *gradients]):
                 return None
-            means, squares, steps = zip(
-                *[(each["exp_avg"], each["exp_avg_sq"], each["step"]) for each in kept], strict=True
-            )
-            found.append((group, trained, gradients, list(means), list(squares), list(steps)))
+            counter, steps = self._steps(index, kept)
+            means, squares = ([each[name] for each in kept] for name in ("exp_avg", "exp_avg_sq"))
+            found.append(_Columns(group, trained, gradients, means, squares, steps, counter))
         return found
+
+    def _steps(self, index: int, kept: Sequence[dict[str, Any]]) -> tuple[Tensor, list[Tensor]]:
+        """The numbers of steps of parameters of a group as one tensor, and as views of it, which are in their states.
+
+        Others may change the views, as torch's own step does, or replace them, as a state does that is loaded.
+        """
+        counters: dict[int, tuple[Tensor, list[Tensor]]] = vars(self).setdefault("_counters", {})
+        steps = [each["step"] for each in kept]
+        if index in counters:
+            counter, views = counters[index]
+            if len(views) == len(steps) and all(map(operator.is_, views, steps)):
+                return counter, views
+        counter = torch.stack(steps)
+        views = [counter[i] for i in range(len(steps))]
+        for each, view in zip(kept, views, strict=True):
+            each["step"] = view
+        counters[index] = counter, views
+        return counter, views
 
 
 class Adam(_LeanSteps):

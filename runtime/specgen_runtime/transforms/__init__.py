@@ -3,6 +3,7 @@
 from specgen_runtime.transforms.action_chunks import ActionChunkTransform
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.batch import BatchSizeTransform, RemoveEmptySpecs
+from specgen_runtime.transforms.common_statistics import CommonStatistics
 from specgen_runtime.transforms.compose import Compose
 from specgen_runtime.transforms.device import DeviceCastTransform, PinMemoryTransform
 from specgen_runtime.transforms.env import TransformedEnv
@@ -34,6 +35,7 @@ __all__ = [
     "ActionChunkTransform",
     "BatchSizeTransform",
     "BurnInTransform",
+    "CommonStatistics",
     "Compose",
     "ConditionalPolicySwitch",
     "ConditionalSkip",

@@ -88,6 +88,7 @@ class _Images:
         self.transform = transform
         self.follows = follows
         outputs = {*transform._shown_and_hidden(), *transform._absent()}
+        shared = False
         self.inputs: dict[NestedKey, str] = {}
         self.written: dict[NestedKey, tuple[str, Any]] = {}
         self.carried: dict[NestedKey, str] = {}
@@ -95,6 +96,7 @@ class _Images:
             for field in row._fields:
                 value = getattr(row, field)
                 if field not in outputs:
+                    shared |= any(self.inputs.get(key, field) != field for key in each_key(value))
                     self.inputs |= dict.fromkeys(each_key(value), field)
                 elif value is None:
                     continue  # an output that needs an optional key
@@ -102,8 +104,13 @@ class _Images:
                     self.written[value] = field, row
                 elif field in transform._carries and value in transform._declared:
                     self.carried[value] = field
+        if shared:  # what rises in one field and falls in another may do neither in a key that stands in both
+            self.follows = {
+                field: how._replace(image="interval") if how.image == "monotone" else how
+                for field, how in follows.items()
+            }
         self.fields = list(dict.fromkeys([*self.inputs.values(), *self.carried.values(), *follows]))
-        self.mixed = any(how.image == "monotone" for how in follows.values())
+        self.mixed = any(how.image == "monotone" for how in self.follows.values())
 
     def specs(self) -> dict[NestedKey, TensorSpec]:
         """The specs of the outputs."""

@@ -32,10 +32,12 @@ class KeyFindingTransform(Transform):
     What tells is the environment before it, or, in no environment, recorded data (`_data`) or specs (`_given`).
 
     Attributes:
+        _acted: the fields of a record that are actions as the policy wrote them.
         _recorded: whether the keys that are read are those of recorded data, and none of an environment.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
+    _acted: tuple[str, ...] = ()
     _recorded: bool = False
     _sequential: bool = False
     _data: TensorDictBase | None
@@ -221,6 +223,7 @@ class KeyFindingTransform(Transform):
         """
         if (env := self.parent) is None:
             return self._recorded_spec(key)
+        groups = (*groups, "action") if self._acted and "action" not in groups else groups
         for group in groups:
             spec = group_spec(env, group)
             if key in leaf_keys(spec):

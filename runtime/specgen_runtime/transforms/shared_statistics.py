@@ -51,6 +51,18 @@ class Statistics:
         """Whether other processes may change the values."""
         return self._path is not None
 
+    def read_only(self) -> Statistics:
+        """The same values, for one who only reads them; what others of this process learn, it has.
+
+        Raises:
+            RuntimeError: processes share the values.
+        """
+        if self.shared:
+            raise RuntimeError("processes share these statistics: `freeze` is for all copies in this process")
+        twin = Statistics()
+        twin.values, twin.frozen = self.values, True
+        return twin
+
     def put(self, name: str, value: Tensor) -> None:
         """Replace a value; where processes share it, in their memory."""
         if self.shared:

@@ -113,6 +113,8 @@ class Stages:
             if isinstance(entry, BoundTransform) and (wanted := entry.carry_keys):
                 rewritten = {key for later in self._chain[index + 1 :] for key in _rewritten_by(later)}
                 changed |= entry._set_private(self._first_index + index, rewritten.intersection(wanted))
+            if isinstance(entry, BoundTransform):
+                _refuse_changed_actions(entry, self._chain[index:])
         return changed
 
     def _settle(self) -> None:
@@ -137,6 +139,21 @@ def _open_depth(spec: Composite, key: NestedKey) -> int:
         if isinstance(inner, Composite) and is_tensorclass(inner.data_cls):
             return depth - 1
     return len(names) - 1
+
+
+def _refuse_changed_actions(entry: BoundTransform[Any, Any], chain: Sequence[Transform]) -> None:
+    """Refuse an action that a transform reads as the policy wrote it, where it or one behind it changes that.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for key in entry._fields(entry._acted):
+        changes = next((later for later in chain if key in later.in_keys_inv), None)
+        if changes is not None:
+            raise ValueError(
+                f"{type(entry).__name__} reads {key!r} as the policy wrote it, and {type(changes).__name__} changes it:"
+                f" put {type(entry).__name__} behind that"
+            )
 
 
 def _rewritten_by(entry: Transform) -> list[NestedKey]:

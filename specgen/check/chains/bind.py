@@ -12,7 +12,7 @@ from specgen.check.chains.inverse import InverseBinder
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.masks import end_masks, own_masks
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.policy import check_policy_states
+from specgen.check.chains.policy import check_actions_read, check_policy_states
 from specgen.check.chains.position import Position
 from specgen.check.chains.types import cast_bounds, typed_row
 from specgen.check.chains.writes import hidden_entry, written_entry
@@ -40,6 +40,8 @@ class Binder:
         spans: where each transform stands.
         keys: finds the keys that roles stand for.
         drawing: a transform so far that draws at each step; None where there is none.
+        learning: a transform so far that learns; None where there is none.
+        acted: the actions that transforms so far read as the policy wrote them, with these.
         policy_states: the keys that the policy writes under `next`, with the transforms that reset them.
     """
 
@@ -52,6 +54,7 @@ class Binder:
     drawing: str | None = None
     policy_states: dict[str, str] = field(default_factory=dict)
     learning: str | None = None
+    acted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.keys = KeyFinder(self.state, self.sink)
@@ -95,6 +98,7 @@ class Binder:
         changed = going | self.state.written_keys.last_writers.keys()
         inverse = InverseBinder(instance, arguments, self.state, self.keys, changed, span, self.sink)
         inverse_rows = inverse.rows(before)
+        check_actions_read(transform, rows, inverse_rows, self.acted, span, self.sink)
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             if self._faults() == before:
@@ -305,8 +309,10 @@ class Binder:
                 )
             )
             return
-        for row, entry in zip(rows, found, strict=True):
+        for index, (row, entry) in enumerate(zip(rows, found, strict=True)):
             row |= {} if entry is None else {role.name: entry}
+            if entry is not None and role.shaped_as in row:
+                self.keys.check_shape(transform, role, row, index, arguments)
 
     def _together(
         self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments

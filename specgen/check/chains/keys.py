@@ -72,12 +72,16 @@ class KeyFinder:
             chosen: the keys that it is given, or None for its default.
             argument: the argument that gives them, if one does.
             arguments: what the transform is given.
-            known: the entries at this position.
+            known: the entries at this position; an action that is read is one of its actions.
             row: what other roles stand for, whose dimensions it may have.
         """
+        known = self.state.actions if role.acted else known
         shapes = shapes_of(row or {})
         inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
         pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
+        if role.shaped_as is not None and role.shaped_as not in shapes:
+            # It goes along with that role, each of its keys with another one: `check_shape` compares them.
+            pattern = replace(pattern, shape=(Rest(), *pattern.shape[1:]))
         if chosen is None and transform.needs_keys(role) and not inverse_only:
             self.sink.add(
                 rules.KEYS_NEEDED.at(
@@ -117,6 +121,9 @@ class KeyFinder:
                 entry = _as_read(transform, role, entry, lambda spec: match(pattern, spec, None, shapes))
             if entry is None:
                 needed = named or listed or not role.optional
+                choose = f"say which: `{argument}: […]`" if chosen is None and argument else None
+                if selector in self.state.actions:
+                    choose = f"it is what the policy writes: say `written_by: policy` of `{role.name}`"
                 (self.missing if needed else self.done_without).append(
                     _Missing(
                         transform,
@@ -125,7 +132,7 @@ class KeyFinder:
                         tuple(known),
                         selector in self.unwritten,
                         self.state.dropped.get(selector),
-                        f"say which: `{argument}: […]`" if chosen is None and argument else None,
+                        choose,
                     )
                 )
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
@@ -140,6 +147,24 @@ class KeyFinder:
             else:
                 found.append(entry)
         return list({entry.dotted: entry for entry in found}.values())
+
+    def check_shape(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        row: Mapping[str, Entry],
+        index: int,
+        arguments: Arguments,
+    ) -> None:
+        """Report a key that goes along with another one and lacks the dimensions of that."""
+        entry, other = row[role.name], row[role.shaped_as or ""]
+        if isinstance(match(role.spec, entry.spec, None, shapes_of(row)), NoMatch):
+            message = f"`{entry.dotted}` is {entry.spec}, `{other.dotted}` is {other.spec}"
+            place = arguments.span()
+            if role.keyword is not None and role.keyword in arguments.lists:
+                place = arguments.span(role.keyword, index)
+            message = f"`{transform.name}` needs keys of the same dimensions: {message}"
+            self.sink.add(rules.WRONG_INPUT.at(place, message))
 
     def sizes(
         self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments

@@ -1,12 +1,13 @@
-"""States of a policy in a chain: they pass by the transforms behind the one that resets them."""
+"""What a policy writes in a chain: its states pass by later transforms, and so do actions that a step reads."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from specgen.check.chains.model import Instance, Row
+from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
-from specgen.diagnostics.rules import transform_language as rules
+from specgen.diagnostics.rules import transforms_policy as rules
 
 
 def check_policy_states(
@@ -39,3 +40,29 @@ def check_policy_states(
     own = {output.name for output in transform.outputs if output.policy}
     for row in rows:
         states |= {row.outputs[name].dotted: transform.name for name in own if name in row.outputs}
+
+
+def check_actions_read(
+    transform: CheckedTransform,
+    rows: Sequence[Row],
+    inverse_rows: Sequence[Row],
+    acted: dict[str, str],
+    span: Span,
+    sink: Sink,
+) -> None:
+    """Report a transform that changes an action which it, or one in front of it, reads as the policy wrote it.
+
+    Args:
+        transform: the transform.
+        rows: its repetitions.
+        inverse_rows: those of its inverse.
+        acted: the actions that are read so far, with the transforms that do; takes those of this one.
+        span: where it stands.
+        sink: takes the mistakes.
+    """
+    names = [role.name for role in transform.forward if role.acted]
+    acted |= {row.inputs[name].dotted: transform.name for row in rows for name in names}
+    for action in dict.fromkeys(entry.dotted for row in inverse_rows for entry in row.inputs.values()):
+        if (reader := acted.get(action)) is not None:
+            message = f"`{transform.name}` changes `{action}`, which `{reader}` reads as the policy wrote it"
+            sink.add(rules.ACTION_CHANGED.at(span, message, help=f"put `{reader}` behind it"))

@@ -26,6 +26,13 @@ _OF: Final = {
     "batch_sum": "The sum over the samples.",
     "batch_logsumexp": "The logarithm of the sum of the exponentials of the samples.",
     "batch_count": "How many samples there are, a whole number.",
+    "batch_standardized": (
+        "The distance of each sample from the mean, in standard deviations (of 1e-6 at least); one sample alone as it is."
+    ),
+    "batch_effective_fraction": (
+        "How many samples of equal weight tell as much as these do, of which `x` is the logarithm of the weight, "
+        "as a fraction of their number."
+    ),
 }
 
 
@@ -53,7 +60,7 @@ def _infer(site: Site) -> Typed | None:
         return None
     dtype = "int64" if name == "batch_count" else x.type.dtype
     # Of each agent, say: then every sample has a value.
-    return site.node(Type(dtype, (), "batch" if keep else "const"))
+    return site.node(Type(dtype, (), "batch" if keep or name == "batch_standardized" else "const"))
 
 
 def _show(node: Typed, printer: Printer) -> Printed:
@@ -75,7 +82,8 @@ def _no_reference(np: Any, *args: object, **options: object) -> NoReturn:
 def _interval(name: str, dtype: str) -> Interval:
     if name == "batch_count":
         return Interval(0, 2**53)
-    return Interval(0.0, math.inf, True) if name in ("batch_std", "batch_var") else full(dtype)
+    positive = name in ("batch_std", "batch_var", "batch_effective_fraction")
+    return Interval(0.0, math.inf, True) if positive else full(dtype)
 
 
 def _batch_function(name: str, doc: str) -> Builtin:

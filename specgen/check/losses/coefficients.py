@@ -99,7 +99,7 @@ class Coefficients:
         """The parameters, and those among them that are buffers, by name."""
         made: list[Parameter] = []
         found: dict[str, Coefficient] = {}
-        for param in params:
+        for param in map(self._or_function, params):
             declared = self._declared(param)
             if declared is None:
                 made.append(param)
@@ -114,6 +114,17 @@ class Coefficients:
             found[param.name] = one
             self._read_as(param, one)
         return tuple(made), found
+
+    def _or_function(self, param: Parameter) -> Parameter:
+        """A parameter, which may be a function if it says so."""
+        declared = self.loss.params[param.name]
+        if not (isinstance(declared, LossParam) and declared.or_function):
+            return param
+        if param.kind != "enum":
+            message = "`or_function` is of words that are kinds of a distance, which a function may be, too"
+            self._misfit(param.name, message, "or_function", 'write `type: "enum(l1, l2)"`, or leave it out')
+            return param
+        return replace(param, or_function=True)
 
     def _declared(self, param: Parameter) -> LossParam | None:
         """What a parameter declares that is kept as a buffer; None for another one."""
@@ -293,5 +304,5 @@ class Coefficients:
     def _misfit(self, name: str, message: str, field: str, help: str | None = None) -> None:
         place = (*self.path, "params", name)
         rule = schema_rules.WRONG_TYPE if field == "buffer" else rules.AUTO
-        rule = loss_rules.PARAM_FORM if field in ("parts", "true_is", "by_part") else rule
+        rule = loss_rules.PARAM_FORM if field in ("parts", "true_is", "by_part", "or_function") else rule
         self.sink.add(rule.at(self.file.span(*place, field), message, help=help))

@@ -10,10 +10,9 @@ from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses.part_names import check_part_names
 from specgen.check.losses.sizes import refuse_unknown_sizes
-from specgen.check.model import Checked, snake
+from specgen.check.model import Checked
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions, called_in
 from specgen.diagnostics import Sink
-from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH
 from specgen.expr import Function
 from specgen.schema.load import SchemaFile
@@ -48,11 +47,7 @@ def check_losses(
         base = whole.bases.get(name)
         base = parents.get(base.name, base) if base is not None else None
         within_reach = functions if base is None else _with_inherited(functions, base, whole.file, name, sink)
-        called = _called(parents[name], within_reach)
-        parents[name] = replace(parents[name], functions=called)
-        if not parents[name].abstract and not _has_its_name(name, module, called, file, sink):
-            parents[name] = replace(parents[name], sound=False)
-            continue
+        parents[name] = replace(parents[name], functions=_called(parents[name], within_reach))
         if base is not None and not base.sound:
             parents[name] = replace(parents[name], sound=False)
             continue
@@ -105,18 +100,6 @@ def _called(loss: ParentLoss, functions: SharedFunctions) -> dict[str, Function]
     """The functions of files that a whole declaration calls."""
     called = set(called_in(loss.node)) if functions.known and loss.node is not None else set()
     return {name: function for name, function in functions.known.items() if name in called}
-
-
-def _has_its_name(
-    name: str, module: str, called: Mapping[str, Function], file: SchemaFile, sink: Sink
-) -> bool:
-    """Whether the function that is generated for a loss takes the name of none that it calls from elsewhere."""
-    function = called.get(snake(name))
-    if function is None or function.module == module:  # said of functions of the file where names are checked
-        return True
-    message = f"the loss `{name}` and the function that it calls of {function.module} would both be `{snake(name)}()`"
-    sink.add(NAME_TAKEN.at(file.key_span("losses", name), message, help="give this loss another name"))
-    return False
 
 
 def check_loss(

@@ -72,8 +72,7 @@ class LossChecker:
         """The checked loss; ``None`` if it calls a function that has a mistake."""
         self.path = ("losses", self.name)
         reserved = reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics))
-        whole = self.file.key_span(*self.path).to(self.file.span(*self.path))
-        self.names = Names(self.sink, reserved, self.shared.words, whole)
+        self.names = Names(self.sink, reserved, self.shared.words, self.file.whole_span(*self.path))
         inherited = self.parent.properties if self.parent is not None else frozenset[str]()
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
@@ -239,12 +238,8 @@ class LossChecker:
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
-        self.later = {}
-        if section == "let":
-            taken = (
-                self.shared.words
-            )  # such a name is refused where it is given, and calls are of the function
-            self.later = {key.text: key for key, _ in node.entries if key.text not in taken}
+        fit = {key.text: key for key, _ in node.entries if key.text not in self.shared.words}
+        self.later = fit if section == "let" else {}
         for key, value in node.entries:
             source = expression_of(value)
             if (

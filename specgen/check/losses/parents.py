@@ -134,12 +134,11 @@ def said_of_child(
     """
     kept = Sink()
     missed: set[str] = set()
-    first, last = file.key_span("losses", name), file.span("losses", name)
-    start, end = (first.line, first.column), (last.end_line, last.end_column)
+    whole = file.whole_span("losses", name)
     note = Note(f"`{name}` inherits it", file.span("losses", name, "extends"))
     given = base.made is not None
     for item in found.items:
-        if item.span.file == first.file and start <= (item.span.line, item.span.column) <= end:
+        if item.span.begins_in(whole):
             kept.add(item)
         elif item.severity == "error":
             gone = next((each for each in dropped if item.message == f"undefined name `{each}`"), None)

@@ -56,7 +56,7 @@ class ActingReader:
         elif exploration is not None:
             for network in _explored(chosen):
                 self._check_noise(network, exploration)
-        elif not self._said("explore"):
+        elif self.pipeline.policy is None or self.pipeline.policy.explore is None:
             self._report_lack(chosen)
         explored = () if exploration is None else _explored(chosen)
         return Acting(chosen, exploration, explored, random_frames)
@@ -90,7 +90,9 @@ class ActingReader:
         return tuple(chosen)
 
     def _said(self, field: str) -> bool:
-        return self.pipeline.policy is not None and getattr(self.pipeline.policy, field) is not None
+        """Whether something is done besides; `explore: none` says that nothing is."""
+        policy = self.pipeline.policy
+        return policy is not None and getattr(policy, field) not in (None, "none")
 
     def _report_fields_without_effect(self) -> None:
         for field in ("explore", "random_frames"):
@@ -105,7 +107,7 @@ class ActingReader:
         if not sure:
             return
         message = f"`{sure[0].name}` acts by what it holds for best, and never tries anything else"
-        help = f"write `policy: {{explore: {{{_example(sure[0])}}}}}`"
+        help = f"write `policy: {{explore: {{{_example(sure[0])}}}}}`, or `explore: none`, if this is meant"
         self.sink.add(rules.NEVER_EXPLORES.at(self.file.key_span(*self.path), message, help=help))
 
     def _report_other_actions(self, loss: PipelineLoss) -> None:
@@ -127,7 +129,7 @@ class ActingReader:
 
     def _exploration(self, networks: tuple[PipelineNetwork, ...]) -> Exploration | None:
         declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
-        if declared is None:
+        if declared is None or declared == "none":
             return None
         place = ("policy", "explore")
         span = self.file.key_span(*self.path, *place)

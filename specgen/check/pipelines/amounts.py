@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
@@ -54,7 +54,7 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
         _check_advantages(loss.estimation, values, sink)
     for optimizer in pipeline.optimizers:
         _check_optimizer(optimizer, total, sink)
-    for amount in _scheduled(pipeline):
+    for amount in pipeline.amounts:
         _check_length(amount, total, sink)
 
 
@@ -161,7 +161,7 @@ def _updates_of(data: PipelineData, limits: Limits) -> int:
 def _check_targets(targets: TargetUpdates, updates: int, sink: Sink) -> None:
     """Report targets that are replaced for the first time behind the end."""
     every = 1 if targets.every is None else targets.every.default
-    between = targets.amount.default * every
+    between = targets.amount.setting.default * every
     if targets.kind == "hard" and between > updates:
         message = f"targets are replaced every {between:g} updates, and the training has about {updates}"
         notes = (
@@ -170,7 +170,7 @@ def _check_targets(targets: TargetUpdates, updates: int, sink: Sink) -> None:
             else [Note("the updater steps in some updates only", targets.every.span)]
         )
         help = f"write `interval: {max(1, int(updates / every / 50))}`"
-        sink.add(value_rules.NEVER_REPLACED.at(targets.amount.span, message, notes=notes, help=help))
+        sink.add(value_rules.NEVER_REPLACED.at(targets.amount.setting.span, message, notes=notes, help=help))
 
 
 def _check_advantages(estimation: Estimation | None, given: LossNumbers, sink: Sink) -> None:
@@ -194,18 +194,6 @@ def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -
         notes = [Note("the end of the training", total.span)]
         help = "leave `over` out: the schedule lasts as long as the training"
         sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
-
-
-def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
-    exploration = pipeline.acting.exploration
-    if exploration is not None and exploration.amount is not None:
-        yield exploration.amount
-    if isinstance(pipeline.data, ReplayData) and pipeline.data.beta is not None:
-        yield pipeline.data.beta
-    for optimizer in pipeline.optimizers:
-        yield optimizer.lr
-    for bonus in pipeline.bonuses:
-        yield bonus.coeff
 
 
 def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:

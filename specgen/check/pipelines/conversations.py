@@ -12,7 +12,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
-from specgen.check.pipelines.recorded_conversations import check_recorded_conversations
+from specgen.check.pipelines.recorded_conversations import check_recorded_conversations, is_taught
 from specgen.check.pipelines.sequences import check_whole_rows
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
@@ -79,6 +79,8 @@ class ConversationsCheck:
         ]
         for loss, values in zip(losses, given, strict=True):
             self._check_loss(loss, values)
+            if isinstance(data, OnPolicyData) and is_taught(loss.loss):
+                self._check_direction(loss, values)
         check_recorded_conversations(self.file, self.path, losses, data, self.sink)
         if not models:
             return
@@ -152,6 +154,15 @@ class ConversationsCheck:
             message = f"`{self.env.name}` gives a reward for each of {reward.type.shape[-1]} tokens, and `{loss.loss.name}` compares answers"
             help = "leave out `spread` in its chain"
             self.sink.add(model_rules.REWARDS_OF_TOKENS.at(self.env.span, message, help=help))
+
+    def _check_direction(self, loss: PipelineLoss, values: LossNumbers) -> None:
+        """Report the distance of a teacher from its student that is estimated from the student's answers."""
+        if values.get("kl_direction") != "forward":
+            return
+        message = f"`{loss.loss.name}` estimates the distance of the teacher from the student, and the answers are the student's"
+        span = self.file.key_span(*_place(self.path, loss), "kl_direction")
+        help = "leave it out: `reverse` is for answers of the student"
+        self.sink.add(model_rules.OTHERS_ANSWERS.at(span, message, help=help))
 
     def _check_truncation(
         self, loss: PipelineLoss, network: PipelineNetwork, model: CheckedLanguageModel

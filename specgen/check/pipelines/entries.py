@@ -129,6 +129,8 @@ def _doc(role: LossRole) -> str:
 
 
 def _help(role: LossRole, key: str, known: set[str]) -> str | None:
+    if "tokens.full" in known and key == "next.teacher_log_probs.full":
+        return "put `RetrieveLogProb: {model: …, log_probs_full_key: teacher_log_probs.full}` into the chain"
     if "tokens.full" in known and key.startswith("next."):
         return suggestion(key, known) or "put `RetrieveKL: {gen_model: …, ref_model: …}` into the chain"
     if "tokens.full" in known and role.name == "sample_log_prob":

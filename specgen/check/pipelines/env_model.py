@@ -30,6 +30,9 @@ class PipelineEnv:
         chat: what is behind its conversations; None of an environment of numbers.
         runs: the transforms that run language models.
         rewarding: the transforms that write its reward, by name.
+        counted: the keys of what transforms make of rewards and flags alone: sums of rewards, counts of steps.
+        learned: the transforms whose statistics of observations data decide, as messages call them, each with whether
+            steps teach it, and not `init_stats` alone.
         single: whether it is one environment at a time, whose state is not in its data: a simulator.
     """
 
@@ -46,11 +49,19 @@ class PipelineEnv:
     chat: ChatSource | None = None
     runs: tuple[ModelInstance, ...] = ()
     rewarding: tuple[str, ...] = ()
+    counted: frozenset[str] = frozenset()
+    learned: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def observations(self) -> tuple[Entry, ...]:
         """What a policy may read."""
         return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
+
+    @property
+    def observed(self) -> tuple[Entry, ...]:
+        """What a policy reads that does not say it: neither states, which a task may hide, nor sums and counts of its steps."""
+        shown = [entry for entry in self.entries.values() if entry.role == "observation"]
+        return tuple(entry for entry in shown if entry.dotted not in self.counted)
 
     @property
     def models(self) -> tuple[CheckedLanguageModel, ...]:

@@ -50,12 +50,16 @@ def environment(
 def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
     """An environment or chain as pipelines see it."""
     dropped: dict[str, str] = {}
+    counted: set[str] = set()
     if isinstance(value, CheckedChain):
         base, entries = value.env.value, dict(value.entries)
         actions, masks = value.actions, value.masks
         for instance in value.instances:
             who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{value.name}`"
             dropped |= dict.fromkeys(instance.dropped, who)
+            for row in instance.rows:
+                if {entry.role for entry in row.inputs.values()} <= {"reward", "done"}:
+                    counted |= {entry.dotted for entry in row.outputs.values()}
     else:
         base, entries = value, value.returned
         actions, masks = value.action, value.masks
@@ -73,7 +77,19 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         chat=base.chat,
         runs=value.model_instances if isinstance(value, CheckedChain) else (),
         rewarding=tuple(dict.fromkeys(_rewarding(value))) if isinstance(value, CheckedChain) else (),
+        counted=frozenset(counted),
+        learned=dict(_learned(value)) if isinstance(value, CheckedChain) else {},
     )
+
+
+def _learned(chain: CheckedChain) -> Iterator[tuple[str, bool]]:
+    """The transforms of a chain that learn statistics which a policy depends on, each with whether steps teach it."""
+    for instance in chain.instances:
+        learns = instance.transform.learns
+        outputs = [entry for row in instance.rows for entry in row.outputs.values()]
+        if instance.learns and learns != "at_reset" and any(entry.role != "reward" for entry in outputs):
+            who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{chain.name}`"
+            yield who, learns == "always"
 
 
 def _rewarding(chain: CheckedChain) -> Iterator[str]:

@@ -22,7 +22,7 @@ AnyEnv = CheckedEnv | CheckedChain
 def check_episodes(
     env: PipelineEnv, declared: AnyEnv, losses: tuple[PipelineLoss, ...], limits: Limits, sink: Sink
 ) -> None:
-    """Report episodes that never end, statistics that evaluations lack, and returns of other rewards.
+    """Report episodes that never end, and returns of other rewards.
 
     Args:
         env: the environment of evaluations.
@@ -37,18 +37,6 @@ def check_episodes(
         sink.add(episode_rules.NEVER_ENDS.at(env.span, message, help=help))
     elif not _may_set(declared, ("terminated", "done")):
         _check_discount(env, losses, sink)
-    for instance in _instances(declared):
-        if (
-            instance.learns
-            and instance.transform.learns != "at_reset"
-            and _changes_more_than_rewards(instance)
-        ):
-            message = (
-                f"`{instance.transform.name}`, {_place(instance)} of `{env.name}`, learns its statistics, and the "
-                "environment of evaluations has others"
-            )
-            help = "take `ObservationNorm` with `loc` and `scale`, or normalise within the network: `layer_norm: true`"
-            sink.add(episode_rules.OTHER_STATISTICS.at(env.span, message, help=help))
     if limits.stop_return is not None:
         _check_return(declared, limits.stop_return.span, env.span, sink)
 
@@ -162,10 +150,6 @@ def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) 
 
 def _instances(declared: AnyEnv) -> tuple[Instance, ...]:
     return declared.instances if isinstance(declared, CheckedChain) else ()
-
-
-def _changes_more_than_rewards(instance: Instance) -> bool:
-    return any(entry.role != "reward" for row in instance.rows for entry in row.outputs.values())
 
 
 def _place(instance: Instance) -> str:

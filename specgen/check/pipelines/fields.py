@@ -46,8 +46,8 @@ class Fact:
 
     def ending(self) -> Fact:
         """The last value of a schedule, which may be 0."""
-        range = tuple((">=" if pair == (">", 0.0) else pair[0], pair[1]) for pair in self.range)
-        return replace(self, name=f"{self.name}_end", doc=f"{self.doc}, at last", range=range)
+        range = dict.fromkeys((">=", 0.0) if pair == (">", 0.0) else pair for pair in self.range)
+        return replace(self, name=f"{self.name}_end", doc=f"{self.doc}, at last", range=tuple(range))
 
     def lasting(self) -> Fact:
         """How long a schedule takes."""
@@ -75,7 +75,13 @@ _FACTS = (
     Fact("sigma", "float", "deviation of the noise on actions", _NONNEGATIVE, scheduled=True),
     Fact("theta", "float", "how fast the noise returns to 0", _NONNEGATIVE),
     Fact("dt", "float", "the time of a step in the process of the noise", _POSITIVE),
-    Fact("tau", "float", "how much of a network comes into its target at each update", ((">", 0.0), ("<=", 1.0))),
+    Fact(
+        "tau",
+        "float",
+        "how much of a network comes into its target at each update",
+        ((">", 0.0), ("<=", 1.0)),
+        scheduled=True,
+    ),
     Fact(
         "interval", "int", "updates after which targets are replaced", _COUNT,
         help="a fraction at each update is `soft: {tau: …}`",

@@ -92,10 +92,7 @@ def check_pipelines(
 
 def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
     """A finding on what a pipeline inherits, at its `extends`: there is where it is mended, or allowed."""
-    first, last = file.key_span("pipelines", name), file.span("pipelines", name)
-    place = (item.span.line, item.span.column)
-    here = item.span.file == first.file
-    if here and (first.line, first.column) <= place <= (last.end_line, last.end_column):
+    if item.span.begins_in(file.whole_span("pipelines", name)):
         return item
     notes = (Note("inherited from here", item.span), *item.notes)
     return replace(item, span=file.span("pipelines", name, "extends"), notes=notes)

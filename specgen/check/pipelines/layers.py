@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specgen.check.model import AgentGroup, Entry
-from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.model import Entry
 from specgen.check.pipelines.fields import DROPOUT, Fact
 from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers, PipelineTrunk, Recurrence
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.seen import Seen, wrong_layers
 from specgen.check.python_source import python_source
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
@@ -28,8 +28,7 @@ class LayersReader:
     Args:
         file: where they are declared.
         path: the pipeline in it.
-        env: its environment, as the agent sees it that the networks are of.
-        group: the agents that they are of.
+        seen: what they may read of its environment.
         trunks: the trunks that are sound, by name.
         module: the generated module that the pipeline goes to.
         numbers: the hyper-parameters of the pipeline.
@@ -40,14 +39,14 @@ class LayersReader:
         self,
         file: SchemaFile,
         path: tuple[str, ...],
-        env: PipelineEnv,
-        group: AgentGroup | None,
+        seen: Seen,
         trunks: dict[str, PipelineTrunk],
         module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
-        self.file, self.path, self.env, self.group = file, path, env, group
+        self.file, self.path, self.seen = file, path, seen
+        self.env, self.group = seen.env, seen.group
         self.trunks, self.module, self.numbers, self.sink = trunks, module, numbers, sink
 
     def layers(
@@ -73,10 +72,12 @@ class LayersReader:
             if trunk is None or not self._fits_trunk(name, body):
                 return None
         inputs = self._inputs(name, body, usual, trunk)
+        sights = () if inputs is None else self.seen.sights(body, inputs)
         cells = self._sizes(name, "mlp", body.mlp or ())
         recurrence = self._recurrence(name, body)
         if (
             inputs is None
+            or ((sights or body.of) and not self._joins(name, body, inputs))
             or cells is None
             or (recurrence is None and not (body.gru is None and body.lstm is None))
         ):
@@ -101,13 +102,24 @@ class LayersReader:
             cells=cells,
             activation=body.activation,
             layer_norm=body.layer_norm,
-            dropout=self.numbers.setting(
-                "networks", name, "dropout", owner=name.replace(".", "_"), fact=DROPOUT
-            ),
+            dropout=self._dropout(name) if cells else None,
             frozen=body.frozen,
             orthogonal=own.orthogonal(),
             precision=self.file.module.pipelines[self.path[1]].precision,
+            sights=sights,
         )
+
+    def _dropout(self, name: str) -> Setting | None:
+        owner = name.replace(".", "_")
+        return self.numbers.setting("networks", name, "dropout", owner=owner, fact=DROPOUT)
+
+    def _joins(self, name: str, body: NetworkBody, inputs: tuple[Entry, ...]) -> bool:
+        """Whether what agents see of others can be joined."""
+        vectors = {entry.dotted for entry in inputs if is_vector(entry)}
+        wrong = wrong_layers(self.file, (*self.path, "networks", name), body, inputs, vectors)
+        if wrong is not None:
+            self.sink.add(wrong)
+        return wrong is None
 
     @property
     def _observation(self) -> str:
@@ -131,13 +143,16 @@ class LayersReader:
         self, name: str, body: NetworkBody, usual: Sequence[Entry] | None, trunk: PipelineTrunk | None
     ) -> tuple[Entry, ...] | None:
         """What a network reads of the data: what it says, or the usual; behind a trunk no observations besides."""
-        known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
+        known = self.seen.readable(body)
         found: list[Entry] = []
         for index, key in enumerate(body.in_):
             if key not in known:
                 span = self.file.span(*self.path, "networks", name, "in", index)
                 help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
                 message = f"nobody writes `{key}`, which `{name}` reads"
+                if (other := self.seen.group_of(key)) is not None:
+                    message = f"`{name}` reads `{key}`, and does not see all of `{other}`"
+                    help = f"write `of: [{', '.join((*self.seen.of(body), other))}]`"
                 notes = []
                 if key in self.env.dropped:
                     notes.append(Note(f"{self.env.dropped[key]}, drops it", self.env.span))
@@ -198,7 +213,7 @@ class LayersReader:
 
     def observed(self, body: NetworkBody) -> Sequence[Entry]:
         """All that is observed and layers can read: images where there are convolutions, else vectors, else an index."""
-        seen = self.env.observations
+        seen = self.env.observed
         if body.cnn is not None:
             return [entry for entry in seen if is_image(entry)]
         return [entry for entry in seen if is_vector(entry)] or [entry for entry in seen if is_index(entry)]

@@ -47,6 +47,19 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
+class Sight:
+    """How agents see an entry that a network of theirs reads.
+
+    Attributes:
+        kind: `each` its own row, all of them `all` rows of a group, or what is of no group, at the `root`.
+        rows: how many each agent sees.
+    """
+
+    kind: Literal["each", "all", "root"]
+    rows: int = 1
+
+
+@dataclass(frozen=True)
 class Layers:
     """The layers between what a network reads and its head, in their order.
 
@@ -66,6 +79,7 @@ class Layers:
         frozen: whether their weights stay as they are.
         orthogonal: the gains of hidden layers and of the last one, where first weights are orthogonal.
         precision: of what they compute, but for the recurrent layer.
+        sights: how agents see each of the inputs; empty where each sees its own alone, or all of its group by `per: all`.
     """
 
     inputs: tuple[Entry, ...]
@@ -82,6 +96,7 @@ class Layers:
     frozen: bool
     orthogonal: tuple[Setting, Setting] | None
     precision: Literal["float32", "bfloat16"]
+    sights: tuple[Sight, ...] = ()
 
     @property
     def reads(self) -> tuple[Entry, ...]:

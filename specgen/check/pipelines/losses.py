@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss, CoefficientPart
+from specgen.check.losses.model import CheckedLoss, CoefficientPart, LossRole
 from specgen.check.losses.trained import trained_by_terms
+from specgen.check.losses.updates import NEXT
 from specgen.check.model import REQUIRED, AgentGroup, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.pipelines.when_given import Given, asked_numbers
@@ -26,8 +27,10 @@ from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import Typed
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.other_names import field_otherwise_called
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -45,6 +48,7 @@ class LossArguments:
         loss: the loss, with the keys that its roles have in this pipeline.
         keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         settings: numbers, by keyword.
+        schedules: those that change in training, by keyword.
         pairs: pairs of numbers, by keyword.
         arguments: other values, by keyword.
         values: the value of every parameter of the loss.
@@ -56,6 +60,7 @@ class LossArguments:
     loss: CheckedLoss
     keys: dict[str, Key]
     settings: dict[str, Setting]
+    schedules: dict[str, Amount]
     pairs: dict[str, tuple[Setting, ...]]
     arguments: dict[str, object]
     values: dict[str, object]
@@ -123,7 +128,23 @@ def _read_loss(
     keys: dict[str, Key] = {}
     if group is not None and env is not None:
         loss, keys = of_group(loss, group, env)
+    elif env is not None:
+        loss, keys = _of_action(loss, env)
     return _arguments(file, name, (*place, key.text), loss, keys, group, numbers, sink)
+
+
+def _of_action(loss: CheckedLoss, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
+    """The loss with the key of the only action of an environment, and that key if it is not the loss's own."""
+    keys = [entry.key for entry in env.actions]
+    named = [role for role in loss.roles if role.name == "action" and role.key not in keys]
+    if len(keys) != 1 or not named:
+        return loss, {}
+    found = {role.accepted: keys[0] for role in named}
+    return replace(loss, roles=_with_keys(loss, found)), found
+
+
+def _with_keys(loss: CheckedLoss, keys: Mapping[str, Key]) -> tuple[LossRole, ...]:
+    return tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
 
 
 def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
@@ -139,8 +160,7 @@ def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[Ch
         of_all = root is not None and root.role in ("done", "reward") and dotted(below) not in env.entries
         if not of_all and role.name != "priority_weight":
             keys[role.accepted] = below
-    roles = tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
-    return replace(loss, roles=roles), keys
+    return replace(loss, roles=_with_keys(loss, keys)), keys
 
 
 def _arguments(
@@ -155,13 +175,14 @@ def _arguments(
 ) -> LossArguments:
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
     values = {param.name: _default(param) for param in loss.params}
-    made = LossArguments(name, group, loss, keys, {}, {}, {}, values, place)
+    made = LossArguments(name, group, loss, keys, {}, {}, {}, {}, values, place)
+    changing = frozenset(may_change(loss))
     asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = params.get(key.text)
         if param is None:
-            known = suggestion(key.text, params)
+            known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
             help = known or f"its arguments are {', '.join(sorted(params))}"
             valued = next((one.name for one in loss.networks if "support" in one.buffers), None)
             if valued is not None and key.text in ("atoms", "v_min", "v_max"):
@@ -177,9 +198,14 @@ def _arguments(
                     fact, range=tuple(dict.fromkeys(bound for one in parts for bound in one.range))
                 )
             fact = fact.of(name) if name and not fact.shared else fact
-            setting = numbers.setting(*here, key.text, owner=name or "loss", fact=fact)
-            if setting is None:
+            if key.text in changing:
+                fact = replace(fact, scheduled=True)
+            amount = numbers.amount(*here, key.text, owner=name or "loss", fact=fact)
+            if amount is None:
                 continue
+            setting = amount.setting
+            if amount.schedule is not None:
+                made.schedules[key.text] = amount
             made.values[key.text] = setting.default
             if key.text in asked and setting.default == 0:
                 made.arguments[key.text] = setting.default  # it decides which terms there are
@@ -197,6 +223,22 @@ def _arguments(
             help = f"write `{loss.name}: {{{name}: …}}`"
             sink.add(schema_rules.MISSING_FIELD.at(file.key_span(*place), message, help=help))
     return made
+
+
+def may_change(loss: CheckedLoss) -> Iterator[str]:
+    """The numbers of a loss that it reads at each call, and neither learns from then on nor changes itself."""
+    read = {name for one in (*loss.let, *loss.terms, *loss.metrics) for name in one.reads}
+    own = {
+        name for one in loss.learnables for value in (one.init, one.low, one.high) for name in _names(value)
+    }
+    own |= {one.target.removeprefix(NEXT) for one in loss.update}
+    for one in loss.param_reads:
+        if one.param.kind in ("float", "float64") and one.symbol.name in read - own and not one.late:
+            yield one.param.name
+
+
+def _names(value: Typed | None) -> Iterator[str]:
+    return iter(()) if value is None else (symbol.name for symbol in value.symbols_read)
 
 
 def _parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
@@ -304,6 +346,7 @@ def with_networks(
         group=found.group,
         networks=networks,
         settings=found.settings,
+        schedules=found.schedules,
         pairs=found.pairs,
         arguments=arguments,
         terms=terms,

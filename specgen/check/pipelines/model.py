@@ -157,6 +157,7 @@ class PipelineLoss:
         group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
+        schedules: those of them that change in training, by keyword; `settings` has their first values.
         pairs: arguments that are pairs of hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
@@ -184,6 +185,7 @@ class PipelineLoss:
     draws: bool
     span: Span
     estimation: Estimation | None = None
+    schedules: Mapping[str, Amount] = field(default_factory=dict)
     each: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
 
@@ -248,8 +250,16 @@ class TargetUpdates:
     """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
     kind: Literal["soft", "hard"]
-    amount: Setting
+    amount: Amount
     every: Setting | None = None
+
+
+@dataclass(frozen=True)
+class NextAction:
+    """A policy whose next actions critics of other groups read: the attribute of its loss, and what that calls the policy."""
+
+    loss: str
+    network: str
 
 
 @dataclass(frozen=True)
@@ -312,6 +322,7 @@ class CheckedPipeline:
         precision: of what networks compute.
         workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
+        next_actions: the policies whose next actions critics of other groups read.
     """
 
     name: str
@@ -332,6 +343,21 @@ class CheckedPipeline:
     seed: int
     precision: Literal["float32", "bfloat16"] = "float32"
     workers: CollectingWorkers | None = None
+    next_actions: tuple[NextAction, ...] = ()
+
+    @property
+    def amounts(self) -> tuple[Amount, ...]:
+        """The numbers that may change in training."""
+        exploration, data, targets = self.acting.exploration, self.data, self.targets
+        found = [None if exploration is None else exploration.amount]
+        found += [
+            data.beta if isinstance(data, ReplayData) else None,
+            None if targets is None else targets.amount,
+        ]
+        found += [one.lr for one in self.optimizers]
+        found += [one.coeff for one in self.bonuses]
+        found += [amount for loss in self.losses for amount in loss.schedules.values()]
+        return tuple(one for one in found if one is not None)
 
     @property
     def recorded(self) -> str | None:

@@ -24,6 +24,7 @@ from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader, shown
+from specgen.check.pipelines.seen import Seen, wrong_groups
 from specgen.check.pipelines.unused_settings import report_unused_settings
 from specgen.check.pipelines.visible import Scopes
 from specgen.diagnostics import Note, Sink, suggestion
@@ -60,13 +61,14 @@ class NetworkReader:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
         self.scopes = scopes
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
-        self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
+        self.seen = Seen(env, loss.group)
+        self.layers = LayersReader(file, path, self.seen, trunks, module, numbers, sink)
         self.policies = PolicyReader(file, path, pipeline, self.env, loss, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
         complete = True
-        if self._acts_otherwise():
+        if self._acts_otherwise() or self._chooses_for_sure():
             return None
         made: list[PipelineNetwork] = []
         for role in self.loss.loss.networks:
@@ -117,6 +119,22 @@ class NetworkReader:
         )
         return True
 
+    def _chooses_for_sure(self) -> bool:
+        """Whether a policy without a distribution is to act by one of finitely many, which is reported once for the loss."""
+        roles = self.loss.loss.networks
+        sure = (role.name for role in roles if self._writes_action(role) and not role.policy)
+        name = next((self.declared[role] for role in sure if role in self.declared), None)
+        if name is None or len(self.env.actions) != 1:
+            return False
+        (action,) = self.env.actions
+        if support_of(action.spec) not in ("index", "onehot"):
+            return False
+        message = f"`{name}` gives actions that are numbers, and `{action.dotted}` is one of {action.spec.n}"
+        help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
+        return True
+
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
             env, loss = self.env, self.loss.loss.name
@@ -131,8 +149,8 @@ class NetworkReader:
             )
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
             return None
-        if body.per is not None:
-            self._check_per(name, role, body.per)
+        if not self._shared_rightly(name, role, body):
+            return None
         if not self._may_have_its_layers(name, role, body) or (
             role.kept and not self._reads_a_tensor(name, body)
         ):
@@ -206,16 +224,25 @@ class NetworkReader:
     def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
         return NetworkNumbers(self.file, self.path, name, body, self.loss.loss.name, self.numbers, self.sink)
 
-    def _check_per(self, name: str, role: LossNetwork, per: str) -> None:
-        """Report agents of a network that is of no group, and a policy that no agent could follow by itself."""
-        span = self.file.key_span(*self.path, "networks", name, "per")
-        if self.loss.group is None:
+    def _shared_rightly(self, name: str, role: LossNetwork, body: NetworkBody) -> bool:
+        """Whether the agents of a network, and the groups that it sees, are such; policies that see others are reported."""
+        here = (*self.path, "networks", name)
+        if self.loss.group is None and body.per is not None:
             message = f"`{name}` is of no group of agents"
+            span = self.file.key_span(*here, "per")
             self.sink.add(group_rules.AGENTS_OF_NETWORK.at(span, message, help="leave out `per`"))
-        elif per == "all" and (role.policy or self._writes_action(role)):
-            message = f"each agent's action depends on what all of `{self.loss.group.name}` observe"
-            help = "leave out `per` for a policy that each agent can follow by itself"
+        wrong = wrong_groups(self.file, here, body, self.seen) if body.of else None
+        if wrong is not None:
+            self.sink.add(wrong)
+            return False
+        central = "of" if body.of else "per" if body.per == "all" else ""
+        if self.loss.group is not None and central and (role.policy or self._writes_action(role)):
+            whom = " and ".join(f"`{one}`" for one in body.of or (self.loss.group.name,))
+            message = f"each agent's action depends on what all of {whom} observe"
+            help = f"leave out `{central}` for a policy that each agent can follow by itself"
+            span = self.file.key_span(*here, central)
             self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
+        return True
 
     def _usual(self, role: LossNetwork, body: NetworkBody, layers: LayersReader) -> list[Entry]:
         """What a network reads where it doesn't say it: what the loss says, or all that is observed."""
@@ -231,7 +258,7 @@ class NetworkReader:
                 found += layers.observed(body)
             else:
                 found += [entry for entry in self.env.actions if one == "action"]
-        return found
+        return self.seen.with_other_groups(body, found)
 
     def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):

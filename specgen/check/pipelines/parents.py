@@ -36,6 +36,10 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 """Fields of which there is one at most, by where they stand: another one takes the place of the parent's."""
 
 
+_ENVS = (("env",), ("evaluate", "env"))
+"""Where an environment is named, with arguments or without."""
+
+
 @dataclass(frozen=True)
 class ParentPipeline:
     """A pipeline as those know it that extend it.
@@ -163,7 +167,7 @@ class _Merger:
                 self._merged_names[key.span] = base.scopes.written(named.span)
             if isinstance(node, MappingNode):
                 before = old if isinstance(old, MappingNode) else MappingNode((), node.span)
-                if isinstance(old, Scalar) and (*place, key.text) == ("env",):
+                if isinstance(old, Scalar) and (*place, key.text) in _ENVS:
                     before = MappingNode(((old, MappingNode((), old.span)),), old.span)  # without arguments
                 merged: Node = self._mapping(before, node, (*place, key.text), base)
             else:
@@ -190,7 +194,7 @@ def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -
 def _is_choice(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -> bool:
     """Whether the name itself is the choice: the environment, and the class of a loss."""
     match place:
-        case ("env",):
+        case _ if place in _ENVS:
             return True
         case ("loss",):
             return not all(names_losses(key.text for key, _ in one.entries) for one in (parent, child))

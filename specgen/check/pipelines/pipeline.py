@@ -31,12 +31,14 @@ from specgen.check.pipelines.losses import (
 )
 from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.check.pipelines.networks import NetworkReader
+from specgen.check.pipelines.next_actions import next_actions
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parts import check_parts
-from specgen.check.pipelines.recorded_conversations import imitating
+from specgen.check.pipelines.recorded_conversations import imitating, is_taught
 from specgen.check.pipelines.sequences import check_sequences
+from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
@@ -150,6 +152,7 @@ class _Pipeline:
         if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
+        check_statistics(env, eval_env, data, workers, devices, self.sink)
         rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
             for one, loss in zip(arguments, losses, strict=True):
@@ -175,6 +178,7 @@ class _Pipeline:
             seed=pipeline.seed,
             precision=pipeline.precision,
             workers=workers,
+            next_actions=next_actions(losses, self.sink),
         )
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)
@@ -289,6 +293,9 @@ class _Pipeline:
             for name in self.pipeline.loss or ()
         ]
         known = [loss.value for loss in losses if loss is not None]
+        data = self.pipeline.data
+        if data is not None and data.on_policy is not None and any(map(is_taught, known)):
+            return False  # of its own answers
         return self._talks(None) and 0 < len(known) == len(losses) and not any(map(has_advantage, known))
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:

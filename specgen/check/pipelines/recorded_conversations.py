@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specgen.check.language_models.recorded import check_recorded_tokenizers
-from specgen.check.losses.model import LossRole
+from specgen.check.losses.model import CheckedLoss, LossRole
 from specgen.check.model import dotted
-from specgen.check.pipelines.data_model import PipelineData, RecordedData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, Setting
 from specgen.check.pipelines.visible import Scopes
@@ -24,6 +24,9 @@ from specgen.schema.pipeline_data import Recorded
 
 _LOG_PROBS = "log_probs"
 """What the key of another model's log-probabilities ends with: `next.ref_log_probs.full`, `next.teacher_log_probs.full`."""
+
+_OF_TEACHER: Key = ("next", "teacher_log_probs", "full")
+"""Where losses read what a teacher says, which makes a model's own answers data, too."""
 
 
 def read_conversations(
@@ -125,8 +128,17 @@ def imitating(losses: Sequence[PipelineLoss], data: PipelineData | None) -> Pipe
     """A loss of a language model that needs recorded conversations, where the data are other ones."""
     if data is None or isinstance(data, RecordedData):
         return None
-    talking = (loss for loss in losses if any(one.language_model is not None for one in loss.networks))
-    return next((loss for loss in talking if not is_on_policy(loss)), None)
+    for loss in losses:
+        talks = any(one.language_model is not None for one in loss.networks)
+        taught = is_taught(loss.loss) and isinstance(data, OnPolicyData)
+        if talks and not taught and not is_on_policy(loss):
+            return loss
+    return None
+
+
+def is_taught(loss: CheckedLoss) -> bool:
+    """Whether a loss brings a model near to a teacher, whose answers or its own it may be given."""
+    return any(_key(role) == _OF_TEACHER for role in loss.roles)
 
 
 def reference_key(losses: Sequence[PipelineLoss]) -> Key:
@@ -137,7 +149,12 @@ def reference_key(losses: Sequence[PipelineLoss]) -> Key:
 def _reading(loss: PipelineLoss) -> Iterator[tuple[LossRole, Key]]:
     """The roles of a loss that are log-probabilities of a reference, where it reads them, and their keys."""
     for role in loss.loss.roles:
-        key = ("next", *role.key) if role.after else role.key
+        key = _key(role)
         other = len(key) == 3 and key[0] == "next" and key[1].endswith(_LOG_PROBS) and key[2] == "full"
         if other and role.name not in loss.unread and not role.optional:
             yield role, key
+
+
+def _key(role: LossRole) -> Key:
+    """Where a loss reads a role, from the root of its data."""
+    return ("next", *role.key) if role.after else role.key

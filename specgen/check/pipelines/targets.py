@@ -41,7 +41,7 @@ def read_targets(
         return None
     (kind,) = kinds
     field = "tau" if kind == "soft" else "interval"
-    amount = numbers.setting("target_updater", kind, field)
+    amount = numbers.amount("target_updater", kind, field)
     if amount is None:
         if getattr(getattr(declared, kind), field) is None:
             sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
@@ -56,7 +56,7 @@ def _check_pace(targets: TargetUpdates, sink: Sink) -> None:
     """Report targets that hardly stand still."""
     if targets.every is not None:
         return  # some of the updates only
-    value, span = targets.amount.default, targets.amount.span
+    value, span = targets.amount.setting.default, targets.amount.setting.span
     if targets.kind == "soft" and value > 0.5:
         message = f"`tau` {value:g} replaces {100 * value:g}% of the target at each update"
         near = 1 - value

@@ -10,6 +10,7 @@ from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk, state_keys
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.seen import Seen
 from specgen.check.pipelines.unused_settings import report_unused_settings
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_networks as rules
@@ -17,7 +18,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
-_OF_HEADS = ("dist", "scale", "support", "out", "per")
+_OF_HEADS = ("dist", "scale", "support", "out", "per", "of")
 
 
 def trunk_names(pipeline: Pipeline, roles: Collection[str]) -> tuple[str, ...]:
@@ -129,8 +130,7 @@ class TrunkReader:
             return None
         own = NetworkNumbers(self.file, self.path, name, body, "", self.numbers, self.sink)
         reader = LayersReader(
-            *(self.file, self.path, self.env.of_agent(group), group, self.found, self.module, self.numbers),
-            self.sink,
+            *(self.file, self.path, Seen(self.env, group), self.found, self.module, self.numbers, self.sink),
         )
         layers = reader.layers(name, body, None, own)
         if layers is None:

@@ -200,7 +200,9 @@ def _run(
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
         if phase == "step":
-            bind_name(local, row, phase, name, cells.get(name) or before["now"].get(seen))
+            acted = name in row.inputs and instance.transform.role(name.partition(".")[0]).acted
+            now = state.actions.get(seen) if acted else before["now"].get(seen)
+            bind_name(local, row, phase, name, cells.get(name) or now)
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
             if name in row.outputs and instance.transform.output(name).policy:

@@ -21,7 +21,7 @@ from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, v
 from specgen.program.cut import cut
 from specgen.program.gradients import in_no_grad, trained_through
 from specgen.program.guards import Guarded, assigned, guarded
-from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
+from specgen.program.program import Assign, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import hands_on, share
 from specgen.program.walk import read, reads_symbol, store, with_parts
@@ -55,11 +55,6 @@ class LossPart:
     def programs(self) -> tuple[Program, ...]:
         """For the verifier."""
         return (self.program,)
-
-
-def loss_component(loss: CheckedLoss) -> Component:
-    """The terms of a loss, its metrics and what it writes: one program for each part."""
-    return Component(loss.name, {part.name: part.program for part in loss_parts(loss)})
 
 
 def part_names(loss: CheckedLoss) -> tuple[str, ...]:

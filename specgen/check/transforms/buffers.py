@@ -11,7 +11,7 @@ from specgen.check.statements import Section, SectionResult, Target, check_secti
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.flow import computed_of
 from specgen.check.transforms.model import CheckedBuffer, Phase
-from specgen.check.transforms.roles import flags_elsewhere
+from specgen.check.transforms.roles import read_elsewhere
 from specgen.check.transforms.types import role_types
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
@@ -207,13 +207,13 @@ def check_update(
     roles = list(roles)
     scope, types = {**fixed, **buffers.scope}, role_types(roles)
     symbols: dict[str, Symbol] = {}
-    elsewhere = flags_elsewhere(roles, step=False)
+    elsewhere = read_elsewhere(roles, step=False)
     for role in roles:
         if role.may_be_missing:
             elsewhere[role.name] = (
                 f"no update learns from a key that may be missing yet, as `{role.name}` may"
             )
-        if role.inverse or role.form == "flag" or role.may_be_missing:
+        if role.inverse or role.form == "flag" or role.acted or role.may_be_missing:
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")

@@ -40,6 +40,7 @@ class Role:
         sorted: when its keys are put into the order of their names; None for never.
         optional: whether the transform can do without its keys.
         recorded: whether its keys are those of recorded data; an environment has none.
+        acted: whether it is an action as the policy wrote it, which a step reads.
         spec: its pattern as a whole.
         dtype: the enum parameter that says which dtype its keys have.
     """
@@ -60,6 +61,7 @@ class Role:
     sorted: Condition | None = None
     optional: bool = False
     recorded: bool = False
+    acted: bool = False
     spec: SpecType = _ANYTHING
     dtype: str | None = None
 

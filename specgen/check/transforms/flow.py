@@ -12,6 +12,7 @@ from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import Expr
 from specgen.expr.tree import Call, Name, children
 from specgen.schema.load import SchemaFile, find
@@ -170,11 +171,11 @@ def _report_policy(
     """Report a state of the policy that a step assigns, or that nothing resets."""
     if stepped:
         span = file.key_span(*path, "step", f"next.{output.name}")
-        sink.add(language_rules.POLICY_STATE.at(span, f"the policy writes `{output.name}`, a step does not"))
+        sink.add(policy_rules.POLICY_STATE.at(span, f"the policy writes `{output.name}`, a step does not"))
     elif not fresh:
         span = file.key_span(*path, "out", output.name)
         help = f"add `{output.name}: …` to `reset`"
-        sink.add(language_rules.POLICY_STATE.at(span, f"nothing resets `{output.name}`", help=help))
+        sink.add(policy_rules.POLICY_STATE.at(span, f"nothing resets `{output.name}`", help=help))
 
 
 def _report(

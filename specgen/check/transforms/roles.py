@@ -16,6 +16,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.fields import Param
@@ -38,6 +39,7 @@ _OF: Mapping[str, tuple[RoleForm, ...]] = {
     "optional": ("each", "key"),
     "dtype": ("each",),
     "recorded": ("each",),
+    "written_by": ("each", "key"),
 }
 """Fields that only some forms of a role have."""
 
@@ -72,12 +74,18 @@ def check_roles(
     return tuple(checker.linked(role, found) for role in found)
 
 
-def flags_elsewhere(roles: Iterable[Role], *, step: bool) -> dict[str, str]:
-    """The names of flags that a phase can't read, with what to say of each; `step` is whether it is a step."""
+def read_elsewhere(roles: Iterable[Role], *, step: bool) -> dict[str, str]:
+    """The names of flags and actions that a phase can't read, with what to say of each; `step`: whether it is a step."""
     flags = [role for role in roles if role.form == "flag"]
     help = "a done flag is what a step returned: it is read under `step`, as `next.{}`"
     found = {role.name: help.format(role.name) for role in flags}
-    return found if step else found | {f"next.{name}": text for name, text in found.items()}
+    if not step:
+        found |= {f"next.{name}": text for name, text in found.items()}
+    for role in roles:
+        if role.acted:
+            help = f"the policy writes it before the step: it is read under `step`, as `{role.name}`"
+            found |= {f"next.{role.name}": help} if step else {role.name: help, f"next.{role.name}": help}
+    return found
 
 
 @dataclass
@@ -124,6 +132,7 @@ class _Roles:
             sorted=self._sorted(here, role),
             optional=role.optional,
             recorded=role.recorded,
+            acted=role.written_by is not None,
             spec=spec,
             dtype=role.dtype,
         )
@@ -158,6 +167,11 @@ class _Roles:
             self.sink.add(
                 language_rules.NOT_OF_RECORDED_DATA.at(self.file.key_span(*here, "recorded"), message)
             )
+            return False
+        if role.written_by is not None and (why := self._not_acted(here[-1], role)):
+            message = f"`{here[-1]}` is what the policy wrote, but {why}"
+            span = self.file.key_span(*here, "written_by")
+            self.sink.add(policy_rules.ACTION_READ_ELSEWHERE.at(span, message))
             return False
         if form == "flag" and role.of is None:
             self.sink.add(
@@ -197,6 +211,19 @@ class _Roles:
             return "there is no `map` that reads it"
         return None
 
+    def _not_acted(self, name: str, role: InKey) -> str | None:
+        """Why a role can't be an action that a step reads."""
+        one = self.transform
+        if role.inverse:
+            return "it is what the environment is given, too: a second role reads the action"
+        if role.optional or role.recorded or role.beside is not None:
+            return "an action is always there, under a key of its own: leave `optional`, `recorded` and `beside` out"
+        if name in one.drops or name in one.drops_inverse or name in one.masks:
+            return "it is dropped, or has a mask: that is said of a role with `inverse: true`"
+        if one.python is not None or not one.step:
+            return "no statement under `step` reads it"
+        return None
+
     def _says_a_dtype(self, here: tuple[str, ...], name: str) -> bool:
         """Whether a parameter is a static choice of dtypes; reported otherwise."""
         found = {
@@ -221,11 +248,11 @@ class _Roles:
             place: tuple[str | int, ...] = (
                 (*here, form, index) if isinstance(written, list) else (*here, form)
             )
-            if not self._selector(entry, role.inverse, form, place):
+            if not self._selector(entry, role, form, place):
                 return None
         return entries
 
-    def _selector(self, entry: str, inverse: bool, form: RoleForm, place: tuple[str | int, ...]) -> bool:
+    def _selector(self, entry: str, role: InKey, form: RoleForm, place: tuple[str | int, ...]) -> bool:
         if not entry.startswith("env."):
             if wrong := next(
                 (reason for part in entry.split(".") if (reason := transform_key_refusal(part))), None
@@ -234,12 +261,15 @@ class _Roles:
                     rules.NAME_REFUSED.at(self.file.span(*place), f"`{entry}` can't be a key: {wrong}")
                 )
             return wrong is None
-        allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == inverse] if form != "key" else []
+        given = role.inverse or role.written_by is not None
+        allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == given] if form != "key" else []
+        if role.written_by is not None:
+            allowed = [group for group in allowed if group == "env.action"]
         if form != "all" and "env.flags" in allowed:
             allowed.remove("env.flags")
         if entry in allowed:
             return True
-        side = "is given" if inverse else "returns"
+        side = "is given" if given else "returns"
         message = f"`{entry}` is no group of what the environment {side}"
         help = suggestion(entry, allowed) or f"the groups here are {', '.join(allowed)}"
         if form == "key":

@@ -32,7 +32,7 @@ from specgen.check.transforms.optional import check_absent, check_optional_roles
 from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transforms.python import check_methods, check_python_phases
-from specgen.check.transforms.roles import check_roles, flags_elsewhere
+from specgen.check.transforms.roles import check_roles, read_elsewhere
 from specgen.check.transforms.signature import check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
     check_static,
@@ -282,8 +282,10 @@ class _Checker:
                 targets[role.name] = Target(role.name, spec_of(types[role.name]))
                 give(role.name, types[role.name], full(types[role.name].dtype), "role")
             elif not inverse and not role.inverse and (role.form != "flag" or phase == "step"):
+                if role.acted and phase != "step":
+                    continue
                 type_ = types[role.name]
-                prefixes = ("next.",) if role.form == "flag" else ("", "next.")
+                prefixes = ("next.",) if role.form == "flag" else ("",) if role.acted else ("", "next.")
                 for prefix in prefixes if phase == "step" else ("",):
                     named = f"{prefix}{role.name}"
                     give(named, type_, full(type_.dtype), "role")
@@ -327,7 +329,7 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
-                absent=not_written(roles) if inverse else flags_elsewhere(roles, step=phase == "step"),
+                absent=not_written(roles) if inverse else read_elsewhere(roles, step=phase == "step"),
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),

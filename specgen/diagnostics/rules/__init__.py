@@ -51,6 +51,7 @@ from specgen.diagnostics.rules import (
     transforms,
     transforms_buffers,
     transforms_offline,
+    transforms_policy,
     unread,
     yaml,
 )
@@ -69,6 +70,7 @@ MODULES: tuple[ModuleType, ...] = (
     transform_networks,
     transforms_buffers,
     transforms_offline,
+    transforms_policy,
     flow,
     env_lints,
     render,

@@ -208,7 +208,8 @@ PARAM_FORM = Rule(
     """\
 `parts` names the two numbers of a parameter that takes one number or a pair: expressions read the parts. `true_is` names
 another number, which True stands for; the parameter is `optional`, and None where False is given. `by_part` lets one number of
-a loss be one for each part of an action, in the order in which `entropies` gives these.
+a loss be one for each part of an action, in the order in which `entropies` gives these. `or_function` lets words that are kinds
+of a distance be a function, too.
 
 ```yaml
 params:

@@ -1,4 +1,4 @@
-"""SG540 to SG549, SG566: pipelines: how the policy acts, how episodes end, and what nobody needs."""
+"""SG540 to SG549, SG566, SG599: pipelines: how the policy acts, how episodes end, and what nobody needs."""
 
 from __future__ import annotations
 
@@ -84,17 +84,18 @@ policy: {explore: {gaussian: {sigma: 0.2}}}
 
 OTHER_STATISTICS = Rule(
     "SG543",
-    "an evaluation with statistics of its own",
+    "statistics that evaluations lack",
     """\
-A normaliser that learns in the chain learns in the training's environment. The environment of evaluations is another one: the
-policy would meet there what it has never seen.
+A normaliser that learns in the chain learns in the training's environment, and evaluations in the same chain read what it has
+learned. In another environment, in workers, on several devices, or where nothing acts, they can't: the policy would meet there
+what it has never seen.
 
 ```yaml
 chains: {Train: {env: Pendulum, transforms: [VecNorm, {StepCounter: {max_steps: 200}}, RewardSum]}}
-pipelines: {PPO: {env: Train}}
+pipelines: {PPO: {env: Train, workers: {processes: 4}}}
 ```
 
-Say the statistics as numbers, or leave the transform out:
+Leave out what keeps the statistics apart, or say them as numbers:
 
 ```yaml
 chains:
@@ -104,6 +105,30 @@ chains:
 ```
 """,
     without="Returns of evaluations that are far below those of the training, or statistics that follow the evaluation.",
+)
+
+OLD_STATISTICS = Rule(
+    "SG599",
+    "stored observations with statistics of the past",
+    """\
+A replay buffer holds what the chain gave when a step was taken. Where a normaliser learns in the chain, older rows are
+normalised by other statistics than those that the policy meets now: the same state is several observations.
+
+```yaml
+env: Train                               # transforms: [VecNorm, {StepCounter: {max_steps: 200}}, RewardSum]
+data: {replay: {num_envs: 8, capacity: 100_000, batch_size: 256}}
+```
+
+Say the statistics as numbers, or normalise within the network:
+
+```yaml
+networks: {actor_network: {mlp: [256, 256], layer_norm: true}}
+```
+
+Where the statistics hardly move once the buffer is warm, `allow: [SG599]` on the pipeline says that this is meant.
+""",
+    severity="warning",
+    without="Values that are learned of one observation and asked of another; slower learning, and nothing fails.",
 )
 
 SCALED_RETURN = Rule(

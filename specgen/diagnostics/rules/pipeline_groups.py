@@ -1,4 +1,4 @@
-"""SG59x: pipelines whose environment has groups of agents."""
+"""SG588, SG589 and SG59x: pipelines whose environment has groups of agents."""
 
 from __future__ import annotations
 
@@ -126,4 +126,69 @@ value_estimator: {multi_agent_gae: {gamma: 0.95}}
 ```
 """,
     without="A shape error in the estimator at the first update.",
+)
+
+GROUPS_SEEN = Rule(
+    "SG598",
+    "groups that a network sees",
+    """\
+`of` names the groups all of whose agents a network sees: its own, and others.
+
+```yaml
+networks:
+  adversary.critic_network: {mlp: [64, 64], per: all, of: [agent]}
+```
+
+```yaml
+networks:
+  adversary.critic_network: {mlp: [64, 64], per: all, of: [adversary, agent]}
+```
+""",
+    without="A critic that does not see its own agents values them all alike, whatever they observe.",
+)
+
+JOINED_INPUTS = Rule(
+    "SG588",
+    "what agents see of others can't be joined",
+    """\
+A network with `of`, or one of a group that reads what is of no group, joins all that an agent sees into one vector. Trunks,
+convolutions and recurrent layers read what each agent observes itself.
+
+```yaml
+networks:
+  memory: {gru: 64}
+  adversary.critic_network: {trunk: memory, of: [adversary, agent]}
+```
+
+```yaml
+networks:
+  memory: {gru: 64}
+  adversary.actor_network: {trunk: memory}
+  adversary.critic_network: {mlp: [64, 64], of: [adversary, agent]}
+```
+""",
+    without="A shape error in the first call, between tensors with the dimension of agents and tensors without it.",
+)
+
+NEXT_ACTIONS = Rule(
+    "SG589",
+    "what others do next",
+    """\
+A critic of actions values the next state by what is done there. Those of its own group are what its policy would do; those of other
+groups are what their policies would do, without noise: these have to be deterministic (`DDPGLoss`, `TD3Loss`), as in multi-agent
+deep deterministic policy gradients (Lowe et al. 2017). A critic of states values the next one before anybody acts there.
+
+```yaml
+networks:
+  adversary.value_network: {mlp: [64], of: [adversary, agent]}
+loss: {adversary: {DDPGLoss: {}}, agent: {SACLoss: {}}}
+```
+
+```yaml
+networks:
+  adversary.value_network: {mlp: [64], of: [adversary, agent]}
+loss: {adversary: {DDPGLoss: {}}, agent: {DDPGLoss: {}}}
+```
+""",
+    without="KeyError of the next action of the other group, or a target of actions that were done by an older policy.",
 )

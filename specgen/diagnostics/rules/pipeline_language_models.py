@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG620, SG626 to SG630: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620, SG626 to SG630, SG634: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ RECORDED_CONVERSATIONS = Rule(
     "SG626",
     "conversations that are recorded, and those that are not",
     """\
-`SFTLoss` and `DistillationLoss` learn from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself.
-Numbers are recorded in a folder (`path`).
+`SFTLoss` learns from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself, `on_policy`;
+`DistillationLoss` from either. Numbers are recorded in a folder (`path`).
 
 ```yaml
 loss: {SFTLoss: {}}
@@ -311,4 +311,25 @@ chains: {ChatTrain: {env: Chat, transforms: [{RetrieveKL: {gen_model: policy, re
 """,
     severity="warning",
     without="The policy learns to be the reference, whatever it is asked.",
+)
+
+OTHERS_ANSWERS = Rule(
+    "SG634",
+    "the teacher's answers that are the student's",
+    """\
+With `kl_direction: forward` the loss is the distance of the teacher from the student where the teacher drew the tokens. Of tokens that
+the student drew it estimates nothing: rare ones, which the teacher finds likely, weigh without a limit.
+
+```yaml
+loss: {DistillationLoss: {kl_direction: forward}}
+data: {on_policy: {num_envs: 64}}
+```
+
+```yaml
+loss: {DistillationLoss: {}}
+data: {on_policy: {num_envs: 64}}
+```
+""",
+    severity="warning",
+    without="The log shows a distance that is none, and steps of the optimizer are noise.",
 )

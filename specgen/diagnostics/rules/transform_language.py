@@ -297,24 +297,6 @@ out:
     without="the one that comes last is there, whatever the spec says.",
 )
 
-POLICY_STATE = Rule(
-    "SG339",
-    "state of the policy that a transform assigns",
-    """\
-What is `written_by: policy` is assigned at a reset and by the policy, which writes it under `next`. A step of the
-environment leaves it alone, and so do the transforms behind it.
-
-```yaml
-out: {hidden: {key: hidden, type: "float32[8]", written_by: policy}}
-reset: {hidden: "zeros((8,))"}
-step: {next.hidden: 0.5 * hidden}
-```
-
-Leave `next.hidden` to the policy, and the transforms behind it other keys.
-""",
-    without="the recurrent state that the policy computed is lost at each step.",
-)
-
 HIDDEN_UNREAD = Rule(
     "SG340",
     "hidden output that nothing reads",

@@ -116,8 +116,8 @@ class _Planner:
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
         liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
-        # numbers for actions are drawn step by step, and what a policy leaves is known at each step only
-        lifted = liftable and not drawn and not self._inputs("written")
+        # numbers for actions are drawn step by step, and what a policy writes is known at each step only
+        lifted = liftable and not (drawn or self._inputs("written") or self._inputs("action"))
         methods = plan_lift(self.component, parts.advance) if lifted else ()
         rows = RowPlan()
         if liftable:

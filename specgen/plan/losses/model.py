@@ -304,6 +304,11 @@ class LossPlan:
     scalars: bool
 
     @property
+    def reads_next(self) -> bool:
+        """Whether its networks, or those of an estimator, may read the next record."""
+        return bool(self.estimators) or any(part.next for part in self.parts)
+
+    @property
     def writes(self) -> bool:
         """Whether it writes into the data."""
         return any(part.writes for part in self.parts)

@@ -24,7 +24,7 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
     if workers is not None:
         what = _COLLECTORS[workers.kind, workers.sync]
         size = f"{number} // config.{workers.count.name}"
-        name, given = env_words(pipeline.env, size, f"self.{device_of(pipeline, 'env')}")
+        name, given = env_words(pipeline.env, pipeline.env.name, size, f"self.{device_of(pipeline, 'env')}")
         uses = [what, "partial", name, pipeline.env.name]
         if lacks_beginnings(pipeline, pipeline.env):
             uses += ["with_transform", "InitTracker"]

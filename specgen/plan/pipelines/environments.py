@@ -14,6 +14,9 @@ from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
 from specgen.plan.pipelines.language_models import given_to
 
+_STATISTICS = "statistics"
+"""The variable for what makes environments that learn together."""
+
 
 def made_part(name: str, value: Code) -> Code:
     """The statement that makes a part."""
@@ -24,13 +27,19 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The environments of the training and of evaluations."""
     data, limits = pipeline.data, pipeline.limits
     finish = _finish(pipeline)
+    learns = bool(pipeline.env.learned)
+    if learns:
+        name = pipeline.env.name
+        yield using(f"{_STATISTICS} = CommonStatistics({name})", "CommonStatistics", name)
     if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
-        made = _env(pipeline, pipeline.env, f"config.{data.num_envs.name}", place)
+        create = _STATISTICS if learns else pipeline.env.name
+        made = _env(pipeline, pipeline.env, create, f"config.{data.num_envs.name}", place)
         yield made_part("env", finish(pipeline.env, made))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
-    made = _env(pipeline, pipeline.eval_env, f"config.{limits.episodes.name}", place)
+    create = f"{_STATISTICS}.frozen" if learns else pipeline.eval_env.name
+    made = _env(pipeline, pipeline.eval_env, create, f"config.{limits.episodes.name}", place)
     yield made_part("eval_env", finish(pipeline.eval_env, made))
 
 
@@ -61,19 +70,27 @@ def lacks_beginnings(pipeline: CheckedPipeline, env: PipelineEnv) -> bool:
     return (kept or are_recurrent(pipeline.networks)) and "is_init" not in env.entries
 
 
-def _env(pipeline: CheckedPipeline, env: PipelineEnv, size: str, device: str) -> Code:
+def _env(pipeline: CheckedPipeline, env: PipelineEnv, create: str, size: str, device: str) -> Code:
     """So many of an environment, as one."""
-    name, words = env_words(env, size, device)
-    return using(f"{name}({', '.join((*given_to(pipeline, env), *words))})", name, env.name)
+    name, words = env_words(env, create, size, device)
+    used = [one for one in (name, create) if one in ("SerialEnv", env.name)]
+    return using(f"{name}({', '.join((*given_to(pipeline, env), *words))})", *used)
 
 
-def env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:
-    """What makes so many of an environment, and its arguments."""
+def env_words(env: PipelineEnv, create: str, size: str, device: str) -> tuple[str, list[str]]:
+    """What makes so many of an environment, and its arguments.
+
+    Args:
+        env: the environment.
+        create: what makes one, or a batch: its class, or what makes it with statistics that others have, too.
+        size: how many.
+        device: where.
+    """
     if not env.single:
         given = [f"{name}={literal(value)}" for name, value in env.arguments.items()]
-        return env.name, [*given, f"batch_size=[{size}]", f"device={device}"]
+        return create, [*given, f"batch_size=[{size}]", f"device={device}"]
     kwargs = [f"create_env_kwargs={literal(dict(env.arguments))}"] if env.arguments else []
-    return "SerialEnv", [size, env.name, *kwargs, f"device={device}"]
+    return "SerialEnv", [size, create, *kwargs, f"device={device}"]
 
 
 def specs_of(pipeline: CheckedPipeline) -> str:

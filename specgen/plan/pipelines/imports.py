@@ -30,11 +30,13 @@ _TRAINING = (
     "minibatches",
     "piecewise",
     "stream",
+    "write_next_actions",
 )
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Autocast",
+    "CentralizedNet",
     "ConvNet",
     "Delta",
     "DistributionalQValueActor",
@@ -55,6 +57,7 @@ _MODULES = (
     "QValueActor",
     "SafeModule",
     "SafeSequential",
+    "Sequential",
     "TanhDelta",
     "TanhNormal",
     "Trunk",
@@ -96,6 +99,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
         for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
     },
     "warn_of_coarse_parameters": Import("specgen_runtime.llm.models.coarse", "warn_of_coarse_parameters"),
+    "CommonStatistics": Import("specgen_runtime.transforms", "CommonStatistics"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),

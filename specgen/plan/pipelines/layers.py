@@ -71,7 +71,7 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     words = [f"in_features={size}", f"out_features={outputs}"]
     name = "MLP"
     if network.group is not None and network.per != "group":
-        name, central = "MultiAgentMLP", literal(network.per == "all")
+        name, central = "MultiAgentMLP", literal(network.per == "all" and not layers.sights)
         words = [f"n_agent_inputs={size}", f"n_agent_outputs={network.outputs}"]
         words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
     cells = [_number(cell) for cell in layers.cells]
@@ -79,6 +79,11 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     made = f"{name}({', '.join((*words, *_hidden(layers, cells, cells)))})"
     net = _weights(layers, made if not front else f"nn.Sequential({', '.join((*front, made))})", uses)
     net = _cast(layers, net, uses)
+    if layers.sights:
+        assert network.group is not None
+        uses.add("CentralizedNet")
+        kinds = literal([sight.kind for sight in layers.sights])
+        net = f"CentralizedNet({net}, n_agents={network.group.size}, inputs={kinds})"
     return MadeLayers(tuple(modules), net, tuple(reads), frozenset(uses))
 
 
@@ -215,7 +220,8 @@ def _plain(layers: Layers, uses: set[str]) -> tuple[list[str], str]:
         uses |= {"OneHotLayer", "nn"}
         return [f"OneHotLayer({classes})"], str(classes)
     below = 0 if layers.trunk is None else layers.trunk.features
-    own = sum(entry.stored_shape[0] for entry in layers.inputs)
+    rows = [sight.rows for sight in layers.sights] or [1] * len(layers.inputs)
+    own = sum(entry.stored_shape[0] * count for entry, count in zip(layers.inputs, rows, strict=True))
     if isinstance(below, Setting):
         return [], _number(below) + (f" + {own}" if own else "")
     return [], str(below + own)

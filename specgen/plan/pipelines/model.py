@@ -63,6 +63,7 @@ class UpdatePlan:
         steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
         targets: whether targets follow.
         accumulate: the hyper-parameter that says in how many parts gradients are computed; empty for one.
+        next_actions: the policies whose next actions critics of other groups read: the attribute of the loss, and its network.
         given: the key that says which rows of a batch are samples; empty where all are.
     """
 
@@ -76,6 +77,7 @@ class UpdatePlan:
     steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
     targets: bool
     accumulate: str
+    next_actions: tuple[tuple[str, str], ...]
     given: str
 
     @property

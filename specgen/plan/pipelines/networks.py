@@ -97,7 +97,10 @@ def _call(function: FunctionPlan, generator: str, copied: str) -> Code:
 def _doc(network: PipelineNetwork) -> list[str]:
     layers = network.layers
     found = [] if layers.trunk is None else [f"the features of `{layers.trunk.name}`"]
-    reads = ", ".join([*found, *(f"`{entry.dotted}`, {_type(entry)}" for entry in layers.inputs)])
+    rows = [sight.rows for sight in layers.sights] or [1] * len(layers.inputs)
+    for entry, count in zip(layers.inputs, rows, strict=True):
+        found.append(f"`{entry.dotted}`{f' of all {count}' if count > 1 else ''}, {_type(entry)}")
+    reads = ", ".join(found)
     match network.head:
         case PolicyHead(family, action):
             what = "an action" if family.certain else f"a distribution ({family.name}) over"
@@ -120,6 +123,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
         "all": " Each agent has parameters of its own, and sees what all observe.",
     }
     more = "" if network.group is None else agents[network.per]
+    if layers.sights:
+        more = " One for all agents." if network.per == "group" else " Each agent has parameters of its own."
     doc = f"{network.doc.rstrip('.')}. " if network.doc else ""
     return list(wrapped(f"{doc}Make a network from {reads}, to {gives}.{more}"))
 
@@ -197,12 +202,13 @@ def _policy(
     size = network.outputs // 2 if head.scale == "state" else network.outputs
     if head.scale == "state":
         uses.add("NormalParamExtractor")
-        lines = [f"net = nn.Sequential({layers}, NormalParamExtractor())"]
+        lines = [f"net = {_followed(made, 'NormalParamExtractor()', uses)}"]
     elif head.scale in ("parameter", "fixed") and head.value is not None:
         uses |= {"AddStateIndependentNormalScale", "math"}
         words = [str(size), f"init_value=math.log(config.{head.value.name})"]
         words += ["make_param=False"] if head.scale == "fixed" else []
-        lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
+        scale = f"AddStateIndependentNormalScale({', '.join(words)})"
+        lines = [f"net = {_followed(made, scale, uses)}"]
     names = [key_text(key) for key in head.parameter_keys]
     module = f"SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])"
     if made.modules:
@@ -226,6 +232,14 @@ def _policy(
         uses |= {"ExplorationType", "torch"}
     lines.append(f"return ProbabilisticActor({', '.join(words)})")
     return lines, "ProbabilisticActor", uses
+
+
+def _followed(made: MadeLayers, module: str, uses: set[str]) -> str:
+    """The layers with a module behind them."""
+    if len(made.reads) == 1:
+        return f"nn.Sequential({made.net}, {module})"
+    uses.add("Sequential")
+    return f"Sequential({made.net}, {module})"
 
 
 def _bound(spec: SpecType, end: str) -> str:

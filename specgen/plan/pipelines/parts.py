@@ -188,7 +188,13 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords:
-        words.append(f"action_spec={action_spec(pipeline, loss.group)}{elsewhere}")
+        spec = action_spec(pipeline, loss.group)
+        if (
+            loss.group is not None and "bounds" in keywords
+        ):  # asked for before the loss knows where its action is
+            (key,) = (role.key for role in loss.loss.roles if role.name == "action")
+            spec += f"[{', '.join(map(literal, key))}]"
+        words.append(f"action_spec={spec}{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None and estimation.kind in _ESTIMATORS:

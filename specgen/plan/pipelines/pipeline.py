@@ -18,7 +18,7 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import followed, optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -39,7 +39,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) and pipeline.limits.keeps_buffer else (),
-        may_change=tuple(_may_change(pipeline)),
+        may_change=tuple(dict.fromkeys(_may_change(pipeline))),
         update=update_plan(pipeline),
         loop=_loop(pipeline),
         keep=pipeline.limits.keep,
@@ -209,9 +209,15 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
             yield f"parts.{part}.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
         yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
-    data = pipeline.data
+    data, targets = pipeline.data, pipeline.targets
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
+    for loss in pipeline.losses:
+        for name, number in loss.schedules.items():
+            yield f"parts.{loss.part('loss')}.{name} = {amount(number, unit, total)}"
+    for loss in followed(pipeline) if targets is not None and targets.amount.schedule is not None else ():
+        assert targets is not None
+        yield f"parts.{loss.part('updater')}.tau = {amount(targets.amount, unit, total)}"
 
 
 def amount(number: Amount, unit: str, total: Setting) -> str:
@@ -242,14 +248,16 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     yield from (name for name, _ in device_names(pipeline))
     for one in pipeline.optimizers:
         yield from _names(one.lr)
-        for norm in (one.max_grad_norm,):
-            if norm is not None:
-                yield norm.name
+        if one.max_grad_norm is not None:
+            yield one.max_grad_norm.name
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount is not None:
         yield from _names(exploration.amount)
     for bonus in pipeline.bonuses:
         yield from _names(bonus.coeff)
+    for number in pipeline.amounts:
+        if number.schedule is not None:
+            yield from _names(number)
 
 
 def _names(number: Amount) -> Iterator[str]:
@@ -262,6 +270,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     """What the template reads of its module."""
     yield from ("Any", "Mapping", "NamedTuple", "Path", "Run", "Tensor", "TensorDictBase", "dataclass")
     yield from ("command_line", "draw_curve", "evaluate", "stream", "torch")
+    if pipeline.next_actions:
+        yield "write_next_actions"
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "clip_grad_norm_"
     if isinstance(pipeline.data, OnPolicyData):
@@ -276,18 +286,4 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
-    for one in pipeline.optimizers:
-        if one.lr.schedule is not None:
-            yield one.lr.schedule
-    for bonus in pipeline.bonuses:
-        if bonus.coeff.schedule is not None:
-            yield bonus.coeff.schedule
-    exploration = pipeline.acting.exploration
-    if exploration is not None and exploration.amount is not None and exploration.amount.schedule is not None:
-        yield exploration.amount.schedule
-    if (
-        isinstance(pipeline.data, ReplayData)
-        and pipeline.data.beta is not None
-        and pipeline.data.beta.schedule
-    ):
-        yield pipeline.data.beta.schedule
+    yield from (one.schedule for one in pipeline.amounts if one.schedule is not None)

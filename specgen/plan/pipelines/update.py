@@ -54,6 +54,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         accumulate=pipeline.data.accumulate.name
         if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
         else "",
+        next_actions=tuple((one.loss, one.network) for one in pipeline.next_actions),
         given=", ".join(map(literal, GIVEN)) if pipeline.turns is not None else "",
     )
 

@@ -52,11 +52,12 @@ def conditional_fields(
 def _groups(transform: CheckedTransform, around: Groups) -> Iterator[tuple[str, list[str]]]:
     outputs = [output for output in transform.outputs if not output.inverse]
     named = {output.name for output in transform.outputs}
-    roles = {role.name for role in transform.roles}
+    roles = {role.name for role in transform.roles if not role.acted}
     folded = [role.name for role in transform.folded]
     yield "_writes", [*folded, *(output.name for output in outputs if not output.hidden)]
     yield "_recalls", [name for name in transform.recalls if name in named]
     yield "_recalls_inputs", [name for name in transform.recalls if name in roles]
+    yield "_acted", [role.name for role in transform.roles if role.acted]
     yield "_carries", [output.name for output in outputs if output.carry]
     yield "_flags", [output.name for output in outputs if output.flag]
     yield "_rewards", [output.name for output in outputs if output.reward]

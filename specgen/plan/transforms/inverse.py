@@ -302,7 +302,7 @@ def fitting_keys(role: Role, keys: Code) -> Code:
     """The keys of a role, once they are known to be of the kind, or to have the bounds, that its pattern says."""
     if role.spec.kind in COUNTED:
         counts = tuple(count for count in role.spec.nvec or (role.spec.n,) if isinstance(count, int))
-        groups = ", INPUTS" if role.inverse else ""
+        groups = ", INPUTS" if role.inverse or role.acted else ""
         text = f"self._of_kind(env, {keys}, {literal(role.spec.kind)}, {literal(counts)}{groups})"
         return using(text, *keys.uses)
     if not role.inverse or not role.spec.bounded:

@@ -119,13 +119,13 @@ class KeyPlanner:
             case _:
                 key = f"self.{role.keyword}"
                 dtypes = _dtypes(role)
-                uses = [*dtypes.uses, *(["INPUTS"] if role.inverse else [])]
+                uses = [*dtypes.uses, *(["INPUTS"] if role.inverse or role.acted else [])]
                 if role.beside is not None:
                     keys = f"[sibling(key, {key}) for key in {variable(role.beside)}]"
                     uses.append("sibling")
                 else:
                     keys = f"[{key}]" if role is lead else f"[{key}] * len({variable(lead.name)})"
-                groups = ", INPUTS" if role.inverse else ""
+                groups = ", INPUTS" if role.inverse or role.acted else ""
                 return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
 
     def _if_there(self, role: Role) -> Code:
@@ -150,10 +150,10 @@ class KeyPlanner:
     def _select(self, role: Role, given: str, method: str = "_select") -> Code:
         """The keys that a role stands for; `given` are those that its user chose."""
         default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
-        groups = ", INPUTS" if role.inverse else ""
+        groups = ", INPUTS" if role.inverse or role.acted else ""
         dtypes = _dtypes(role)
         text = f"self.{method}(env, {given}, {default}, {dtypes}{groups})"
-        return using(text, *dtypes.uses, *(["INPUTS"] if role.inverse else []))
+        return using(text, *dtypes.uses, *(["INPUTS"] if role.inverse or role.acted else []))
 
     def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
         """The keys of an output; None where it does not exist for want of an optional key."""

@@ -262,7 +262,9 @@ class _Planner:
             tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
             () if phase == "reset" else tuple(policy_states(self.transform.outputs)),
             tuple(unassigned_flags(self.transform.outputs, target, written)) if phase == "reset" else (),
-            tuple(name for name in self.transform.recalls if name in self.roles),
+            tuple(
+                name for name in self.transform.recalls if name in self.roles and not self.roles[name].acted
+            ),
             end,
             learns=self._rows_learned_of(phase),
             locked=phase == "reset" and not self.buffers.isdisjoint(read),

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.llm.conversations.messages import Message
 from specgen_runtime.llm.conversations.rendering import render_batch
+from specgen_runtime.llm.models.autocast import autocasting
 from specgen_runtime.llm.models.head import evaluating
 from specgen_runtime.ragged import Ragged
 
@@ -56,6 +57,8 @@ class RewardModel:
         chat_template_name: instead of it, the name of a known one.
         max_length: longer conversations lose their beginning.
         batch_size: how many conversations the model is given at once.
+        autocast: a lower precision that the model runs in, such as `torch.bfloat16`; what makes the number of hidden states,
+            `score` or `classifier`, has that of its parameters. None for that of the parameters.
 
     Raises:
         ValueError: the tokenizer has no token for padding; at a call: the model gives other than one number each.
@@ -70,6 +73,7 @@ class RewardModel:
         chat_template_name: str | None = None,
         max_length: int | None = None,
         batch_size: int = 32,
+        autocast: torch.dtype | None = None,
     ) -> None:
         if tokenizer.pad_token_id is None:
             raise ValueError(
@@ -80,6 +84,7 @@ class RewardModel:
         self.options = {"chat_template": chat_template, "chat_template_name": chat_template_name}
         self.max_length = max_length
         self.batch_size = batch_size
+        self.autocast = autocast
 
     def __call__(self, answers: Sequence[Sequence[Message]], rows: Sequence[Mapping[str, Any]], /) -> Tensor:
         """The numbers, float32 ``[conversations]``; see `Reward`."""
@@ -88,7 +93,8 @@ class RewardModel:
         ids = render_batch(chats, self.tokenizer, assistant_mask=False, **options).ids.rows()
         device = next(self.model.parameters()).device
         found = []
-        with evaluating(self.model), torch.no_grad():
+        lower = autocasting(self.model, _head(self.model), self.autocast)
+        with evaluating(self.model), torch.no_grad(), lower:
             for begin in range(0, len(ids), self.batch_size):
                 batch = Ragged.of(ids[begin : begin + self.batch_size])
                 tokens, mask = batch.padded(self.tokenizer.pad_token_id), batch.mask().long()
@@ -101,6 +107,13 @@ class RewardModel:
                     )
                 found.append(logits.reshape(-1).float())
         return torch.cat(found)
+
+
+def _head(model: nn.Module) -> nn.Module | None:
+    """What a classifier of `transformers` makes its logits with; None for other models."""
+    named = (getattr(model, name, None) for name in ("score", "classifier"))
+    found = next((one for one in named if isinstance(one, nn.Module)), None)
+    return found if hasattr(model, "get_input_embeddings") else None
 
 
 def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tensor]:

@@ -93,12 +93,17 @@ class KLPenalty(Transform):
         if level == "sequence" and estimator == "full":
             raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
         self.level = level
-        self.kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
+        self._kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
         self.estimator: Estimator = estimator
         self.bound, self.check_finite = bound, check_finite
         self.target_kl, self.horizon = target_kl, horizon
         self.register_buffer("coeff", torch.tensor(_checked_coefficient(coeff)))
         self.metrics: dict[str, Tensor] = {}
+
+    @property
+    def kl_key(self) -> NestedKey:
+        """Where the penalty is written."""
+        return self._kl_key
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "coeff" and "coeff" in self._buffers and not isinstance(value, Tensor):
@@ -278,6 +283,16 @@ class KLComputation(KLPenalty):
         if self.in_keys[0] == self.in_keys[1]:
             raise ValueError(f"both log-probabilities are read at {self.in_keys[0]!r}")
         self.padding_side, self.mask_key = padding_side, mask_key
+
+    @property
+    def gen_log_probs_full_key(self) -> NestedKey:
+        """Where the policy's log-probabilities are read."""
+        return self.in_keys[0]
+
+    @property
+    def ref_log_probs_full_key(self) -> NestedKey:
+        """Where the reference's log-probabilities are read."""
+        return self.in_keys[1]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         data = next_tensordict

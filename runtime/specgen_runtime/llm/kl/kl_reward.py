@@ -13,7 +13,7 @@ from torch import Tensor
 from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
-from specgen_runtime.llm.kl.options import KLOptions, split_options
+from specgen_runtime.llm.kl.options import FixedArguments, KLOptions, PenaltyOptions, split_options
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.kl.scoring_models import (
     RayScoringModels,
@@ -161,7 +161,12 @@ def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
     return mask
 
 
-class KLRewardTransform(HereOrInActors, KLPenalty):
+class KLRewardTransform(
+    HereOrInActors,
+    FixedArguments,
+    KLPenalty,
+    changeable=("coef", "add_to_reward", "in_keys", "out_keys", *PenaltyOptions.__annotations__),
+):
     """Writes the KL penalty between the policy, whose log-probabilities are in the data, and a reference.
 
     `RetrieveKL` is the way for everything but this: it does not need the policy's log-probabilities. Only answers
@@ -228,7 +233,7 @@ class KLRewardTransform(HereOrInActors, KLPenalty):
                 f"log-probabilities; got {reads} and {writes}"
             )
         super().__init__(kl_key=writes[1], add_to_reward=add_to_reward, coeff=coef, **penalty)
-        self.log_prob_key = normal_key(log_prob_key)
+        self._log_prob_key = normal_key(log_prob_key)
         create = partial(
             Reference,
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
@@ -236,7 +241,7 @@ class KLRewardTransform(HereOrInActors, KLPenalty):
             roles=roles,
             exclude_tokens=exclude_tokens,
             mask_key=mask_key,
-            log_prob_key=None if roles is None else self.log_prob_key,
+            log_prob_key=None if roles is None else self._log_prob_key,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,
@@ -244,6 +249,11 @@ class KLRewardTransform(HereOrInActors, KLPenalty):
         self.models = RayScoringModels(create, what="KLRewardTransform", options=actor) if ray else create()
         self.reward_keys = reads[0], writes[0]
         self.in_keys, self.out_keys = reads, writes
+
+    @property
+    def log_prob_key(self) -> NestedKey:
+        """Where the policy's log-probabilities are read."""
+        return self._log_prob_key
 
     @property
     def coef(self) -> Tensor:

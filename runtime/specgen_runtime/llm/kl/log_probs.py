@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.llm.conversations.containers import PARTS, LogProbs
 from specgen_runtime.llm.conversations.entries import write_rows
+from specgen_runtime.llm.kl.options import FixedArguments
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.kl.scoring_models import RowLayout, ScoringModels
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
@@ -96,7 +97,7 @@ def moment_after(tensordict: TensorDictBase) -> TensorDictBase:
     return tensordict if after is None else after
 
 
-class RetrieveLogProb(Transform):
+class RetrieveLogProb(FixedArguments, Transform, changeable=()):
     """Writes the log-probability of each token of conversations, as a model says it.
 
     The conversations (texts, tokens: as the model's `input_mode` says) are those of the data themselves, with the

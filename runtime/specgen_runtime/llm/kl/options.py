@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from specgen_runtime.llm.kl_estimators import Estimator
 from specgen_runtime.services import ActorOptions
 
-__all__ = ["KLOptions", "Level", "PenaltyOptions", "Spread", "split_options"]
+__all__ = ["FixedArguments", "KLOptions", "Level", "PenaltyOptions", "Spread", "split_options"]
 
 Spread: TypeAlias = Literal["sum", "tokens"]
 Level: TypeAlias = Literal["token", "sequence"]
@@ -52,3 +52,29 @@ def split_options(owner: type, options: Mapping[str, Any]) -> tuple[PenaltyOptio
             raise TypeError(f"{owner.__name__} has no keyword {name!r}{hint}")
     penalty, actor = ({name: options[name] for name in kind if name in options} for kind in kinds)
     return penalty, actor  # type: ignore[return-value]
+
+
+class FixedArguments:
+    """Base of transforms most of whose arguments are used up when they are made.
+
+    ``class Thing(FixedArguments, ..., changeable=("coeff",))``: assigning any other argument of `Thing` to one that is
+    made is an AttributeError, as it would have no effect.
+    """
+
+    _fixed: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, changeable: Collection[str] | None = None, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if changeable is not None:
+            of_class: Any = cls
+            named = {*inspect.signature(of_class.__init__).parameters} - {"self", "options"}
+            cls._fixed = frozenset({*named, *KLOptions.__annotations__} - {*changeable})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._fixed:
+            made = type(self).__name__
+            where = f"{made}(..., {name}=...)"
+            if name in PenaltyOptions.__annotations__ and hasattr(type(self), "penalty"):
+                where = f"the transform's `penalty`, or {where}"
+            raise AttributeError(f"{name} has no effect on a {made} that is made: give it to {where}")
+        super().__setattr__(name, value)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
-from specgen_runtime.llm.kl.options import KLOptions, PenaltyOptions, split_options
+from specgen_runtime.llm.kl.options import FixedArguments, KLOptions, PenaltyOptions, split_options
 from specgen_runtime.llm.kl.policy_and_reference import PolicyAndReference, policy_of
 from specgen_runtime.llm.kl.scoring_models import RayScoringModels, model_of
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
@@ -85,7 +85,7 @@ class _ModelsKL(KLPenalty):
         self.models.close()
 
 
-class RetrieveKL(HereOrInActors, Compose):
+class RetrieveKL(HereOrInActors, FixedArguments, Compose, changeable=("coeff",)):
     """Writes the KL penalty between a policy and a reference, of conversations with their answers.
 
     The conversations are those of the data themselves; they are rendered and tokenised once for both models, or not

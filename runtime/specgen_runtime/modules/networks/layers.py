@@ -15,6 +15,22 @@ Layer: TypeAlias = type[nn.Module] | Callable[..., Any]
 LayerKwargs: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
+class Sequential(nn.Sequential):
+    """`nn.Sequential` whose first module may read several inputs, as an `MLP` does.
+
+    Args:
+        *modules: one after the other; those behind the first read what the one before them gives.
+    """
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """What the last module gives."""
+        first, *others = self
+        value = first(*inputs)
+        for module in others:
+            value = module(value)
+        return value
+
+
 class SquashDims(nn.Module):
     """Flattens the last dimensions into one.
 

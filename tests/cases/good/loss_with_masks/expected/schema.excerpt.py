@@ -16,6 +16,10 @@ class MaskedLossTerms(NamedTuple):
     """to be logged"""
     counted: Tensor
     """to be logged"""
+    effective: Tensor
+    """to be logged"""
+    furthest: Tensor
+    """to be logged"""
     error: Tensor
     """to be logged"""
 
@@ -51,10 +55,13 @@ def masked_loss(
     with torch.no_grad():
         largest = sample_max(error, counted)
         counted_2 = sample_count(target.squeeze(-1), counted)
+        effective = sample_effective_fraction(log_ratio, counted)
+        furthest = sample_max(sample_standardized(target.squeeze(-1), counted), counted)
         error_detached = error.detach()
     return MaskedLossTerms(
         mask=counted, loss_model=loss_model, loss_outliers=loss_outliers,
-        loss_outliers_mask=loss_outliers_mask, largest=largest, counted=counted_2, error=error_detached,
+        loss_outliers_mask=loss_outliers_mask, largest=largest, counted=counted_2, effective=effective,
+        furthest=furthest, error=error_detached,
     )
 
 
@@ -91,6 +98,8 @@ class MaskedLoss(LossModule):
             "loss_model": samples.reduced(terms.loss_model, terms.mask),
             "largest": terms.largest,
             "counted": terms.counted,
+            "effective": terms.effective,
+            "furthest": terms.furthest,
             "error": samples.mean(terms.error, terms.mask),
         }
         if terms.loss_outliers is not None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c518922aee73a4a81c26bb18a0e2a94ed4818edf7d0f2552f4a5fde52c9b0337
+# specgen: sha256=80e4aa806618fa9f6a599be8bccb1da41248abc7a2781da84ac631c093b74b5f
 """Declared in schemas/parent."""
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Near(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "goal": 1, "state_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase
@@ -171,6 +172,7 @@ class Steep(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "goal": 1, "state_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=41efb6247fb344d4cce18d5a3bdb4614dc27e85fcb0ac59e4c3ff0c9c8247fcc
+# specgen: sha256=7e5e8ceabf5a4ef6c741b0c4e25d8e3fc0a9233b557ba36bc13038e19f924e1a
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class DrawnLoss(LossModule):
         "draws": {"at_least": 1},
         "width": {"at_least": 0},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss", "most"]
 
     actor: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2ba5a99e15d7665f335bd60cba773e94d5b079541cacc1f64deec30e38227677
+# specgen: sha256=6016519251d5c146fc69afaf6d86489c79396d88bef5ccf613aa93e55177b6c1
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ class PairLoss(LossModule):
         "weight": {"at_least": 0},
         "prior_weight": {"optional": True},
     }
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss", "loss_old", "loss_prior"]
 
     critic: TensorDictModuleBase

@@ -21,7 +21,7 @@ class HeirLoss(RightLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "target": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_alpha": ("log_alpha",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {}
     out_keys: ClassVar[list[str]] = ["loss_alpha"]
     parts: ClassVar[Mapping[str, LossPart]] = {}
 
@@ -138,7 +138,7 @@ class OtherLoss(RightLoss):
     supported_value_estimators = None
     value_role = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_alpha": ("log_alpha",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {}
     out_keys: ClassVar[list[str]] = ["loss_alpha"]
     parts: ClassVar[Mapping[str, LossPart]] = {}
 

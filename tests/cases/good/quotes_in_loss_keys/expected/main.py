@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=63318638c628936bb3d01a428f169a686066763a97c7adc6df33f466cebc2488
+# specgen: sha256=3f494afab011430df4b83a5500303ef04fdcabff91e9f1625711271a2bf36af6
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -73,7 +73,7 @@ class Plain(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
-    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0}}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {"gamma": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase

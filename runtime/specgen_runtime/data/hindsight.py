@@ -1,0 +1,210 @@
+"""`HERReplayBuffer`: samples whose goals are what was achieved in their trajectories, with the rewards for these goals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.data.rows import Leaves, RowData, leaves_of
+from specgen_runtime.data.samplers import Drawn
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.data.tensordict_replay_buffer import TensorDictReplayBuffer
+from specgen_runtime.data.trajectories import (
+    TRAJECTORY_NUMBERS,
+    Trajectories,
+    any_of_element,
+    ends_of_numbers,
+    find_trajectories,
+)
+from specgen_runtime.envs.keys import MissingKeyError, next_key, show_key
+from specgen_runtime.transforms.keys import as_tuple, sibling
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["HERReplayBuffer", "HindsightStrategy"]
+
+
+class HindsightStrategy(StrEnum):
+    """Which achieved goal of the replay buffer becomes the goal of a step."""
+
+    FUTURE = "future"
+    """of this step, or of one behind it in the trajectory"""
+    FINAL = "final"
+    """of the last step of the trajectory"""
+    EPISODE = "episode"
+    """of any step of the trajectory"""
+    RANDOM = "random"
+    """of any step of the replay buffer"""
+
+
+class HERReplayBuffer(TensorDictReplayBuffer):
+    """A `TensorDictReplayBuffer` that learns in hindsight (Andrychowicz et al. 2017, arXiv:1707.01495).
+
+    The first `int(her_ratio * batch_size)` steps of a sample have another goal: what was achieved behind a step of their
+    trajectory, `("next", achieved_goal_key)`, and the reward for that. Trajectories end at flags, where the number of a
+    trajectory changes (`("collector", "traj_ids")` or `"episode"`, if rows have one), and at the newest row.
+
+    Args:
+        reward_fn: of steps `[n]` with their new goals, their rewards, `[n]` or `[n, 1]`.
+        her_ratio: which part of a sample has other goals, from 0 to 1.
+        strategy: which goals: a `HindsightStrategy`, or its value.
+        goal_key: the goal. That of the next record is replaced as well, if it is there.
+        achieved_goal_key: what was achieved, of the type of goals.
+        reward_key: the reward.
+        end_key: the flag at the end of a trajectory; `"terminated"` and `"truncated"` beside it are ends, too.
+        options: keywords of `TensorDictReplayBuffer`, such as `sampler`.
+
+    Raises:
+        ValueError: `her_ratio` is not between 0 and 1, or `strategy` is none; at a sample: a goal or the reward has another
+            shape than what is stored.
+        KeyError: at a sample: an entry is missing, or there is no flag.
+        TypeError: at a sample: rows are no tensordicts, or can't be stacked to one.
+
+    Example:
+        >>> buffer = HERReplayBuffer(
+        ...     lambda step: (step["next", "achieved_goal"] - step["desired_goal"]).norm(dim=-1) < 0.05,
+        ...     storage=LazyTensorStorage(100_000),
+        ...     batch_size=256,
+        ... )
+    """
+
+    def __init__(
+        self,
+        reward_fn: Callable[[TensorDictBase], Tensor],
+        *,
+        her_ratio: float = 0.8,
+        strategy: HindsightStrategy | Literal["future", "final", "episode", "random"] = "future",
+        goal_key: NestedKey = "desired_goal",
+        achieved_goal_key: NestedKey = "achieved_goal",
+        reward_key: NestedKey = ("next", "reward"),
+        end_key: NestedKey = ("next", "done"),
+        **options: Any,
+    ) -> None:
+        if not 0 <= her_ratio <= 1:
+            raise ValueError(f"her_ratio must be between 0 and 1, got {her_ratio}")
+        self.strategy = HindsightStrategy(strategy)
+        super().__init__(**options)
+        self.reward_fn = reward_fn
+        self.her_ratio = her_ratio
+        self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
+        self.reward_key, self.end_key = reward_key, end_key
+        self._found: tuple[Storage, int, tuple[Trajectories, torch.Size]] | None = None
+
+    def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
+        """As that of `ReplayBuffer`; goals are drawn now, and read with the sample."""
+        index = tuple(index) if isinstance(index, tuple) else index
+        elements = torch.stack(index, -1) if isinstance(index, tuple) else index.unsqueeze(-1)
+        elements = elements[: int(len(elements) * self.her_ratio)]
+        if not len(elements):
+            return super()._gathering(index, ahead)
+        chosen = self._chosen(elements)
+        goals = chosen.unbind(-1) if isinstance(index, tuple) else chosen.squeeze(-1)
+        return self._collating(lambda: self._relabelled(self._read(index), self._read(goals)), ahead)
+
+    def _read(self, index: Drawn) -> TensorDictBase:
+        rows = self.storage.collate(self.storage.gather(index))
+        if not isinstance(rows, TensorDictBase):
+            raise TypeError(
+                f"{type(self).__name__} samples tensordicts that can be stacked, got {type(rows).__name__}"
+            )
+        return rows
+
+    def _relabelled(self, data: TensorDictBase, of_goals: TensorDictBase) -> TensorDictBase:
+        """A sample, whose first steps have the goals that were achieved in others."""
+        goals = self._stored(of_goals, next_key(self.achieved_goal_key))
+        count = len(goals)
+        for key in (self.goal_key, next_key(self.goal_key)):
+            before = self._stored(data, key) if key == self.goal_key else data.get(key, None)
+            if before is None:
+                continue
+            if before.shape[1:] != goals.shape[1:]:
+                raise ValueError(
+                    f"{show_key(key)} has the shape {list(before.shape[1:])}, and what is achieved {list(goals.shape[1:])}"
+                )
+            data.set(key, torch.cat([goals.to(before), before[count:]]))
+        before = self._stored(data, self.reward_key)
+        reward = self.reward_fn(data[:count])
+        wanted = before[:count].shape
+        if reward.shape not in (wanted, wanted[:-1]):
+            raise ValueError(
+                f"reward_fn gives {list(reward.shape)} for {count} steps, whose rewards are {list(wanted)}"
+            )
+        return data.set(self.reward_key, torch.cat([reward.reshape(wanted).to(before), before[count:]]))
+
+    def _stored(self, data: TensorDictBase, key: NestedKey) -> Tensor:
+        found: Tensor | None = data.get(key, None)
+        if found is None:
+            raise MissingKeyError(f"{show_key(key)} is missing in the replay buffer: goals can't be replaced")
+        return found
+
+    def _chosen(self, elements: Tensor) -> Tensor:
+        """The elements whose achieved goals become those of others, `[n, ndim]`."""
+        pieces, sizes = self._trajectories()
+        drawn = torch.rand(
+            len(elements), dtype=torch.float64, device=elements.device, generator=self.generator
+        )
+        if self.strategy == "random":
+            flat = (drawn * sizes.numel()).long().clamp_max(sizes.numel() - 1)
+            return torch.stack(torch.unravel_index(flat, sizes), -1)
+        piece = piece_of(elements, pieces, sizes)
+        begin, length = pieces.start[piece, 0], pieces.length[piece]
+        low = (elements[:, 0] - begin) % sizes[0] if self.strategy == "future" else torch.zeros_like(begin)
+        to = length - 1
+        if self.strategy != "final":
+            to = low + (drawn * (length - low)).long().clamp_max(length - 1 - low)
+        chosen = elements.clone()
+        chosen[:, 0] = (begin + to) % sizes[0]
+        return chosen
+
+    def _trajectories(self) -> tuple[Trajectories, torch.Size]:
+        """Where trajectories begin and end, and how many elements there are, found once for each state of the rows."""
+        storage, found = self.storage, self._found
+        if found is None or found[0] is not storage or found[1] != storage.revision:
+            ends = self._ends(leaves_of(storage.collate(storage.get(slice(None)))))
+            pieces = find_trajectories(ends, full=storage.is_full, last=storage._last_cursor)
+            found = self._found = (storage, storage.revision, (pieces, ends.shape))
+        return found[2]
+
+    def _ends(self, leaves: Leaves) -> Tensor:
+        ndim = self.storage.ndim
+        flags = [self.end_key, sibling(self.end_key, "terminated"), sibling(self.end_key, "truncated")]
+        found = [leaves[as_tuple(key)] for key in flags if as_tuple(key) in leaves]
+        if not found:
+            raise MissingKeyError(
+                f"{type(self).__name__} finds no trajectories: the replay buffer has none of {', '.join(map(show_key, flags))}"
+            )
+        ends = [any_of_element(flag, ndim) for flag in found]
+        numbers = [leaves[as_tuple(key)] for key in TRAJECTORY_NUMBERS if as_tuple(key) in leaves]
+        ends += [any_of_element(ends_of_numbers(number), ndim) for number in numbers]
+        return torch.stack(ends).any(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_found": None}
+
+
+def piece_of(elements: Tensor, pieces: Trajectories, sizes: torch.Size) -> Tensor:
+    """The trajectory of each element.
+
+    Args:
+        elements: `[n, ndim]`, the row first.
+        pieces: all trajectories, in the order of the batch, then of the rows of their ends.
+        sizes: how many elements there are, rows first.
+    """
+
+    def position(of: Tensor) -> Tensor:
+        """The place in the batch, then the row, as one number."""
+        found = torch.zeros_like(of[:, 0])
+        for dim in (*range(1, len(sizes)), 0):
+            found = found * sizes[dim] + of[:, dim]
+        return found
+
+    ends, at = position(pieces.stop), position(elements)
+    behind = torch.searchsorted(ends, at)
+    # behind the last end at its place a trajectory goes on in row 0, where the first end is its own
+    wraps = behind == len(ends)
+    wraps |= ends[behind.clamp_max(len(ends) - 1)] // sizes[0] != at // sizes[0]
+    return torch.where(wraps, torch.searchsorted(ends, at // sizes[0] * sizes[0]), behind)

@@ -1,0 +1,76 @@
+"""What is said of a field that the language does not know at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from specgen.diagnostics import Diagnostic, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.allowed import fields_of, kinds_of, models_at
+from specgen.schema.env import time_limit_help
+from specgen.schema.other_names import field_otherwise_called
+from specgen.source import Mapping, Node, Scalar
+
+Place = Sequence[str | int]
+
+
+def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Collection[Place]) -> Diagnostic:
+    """The error about a field that the models refuse as unknown, with the nearest remedy.
+
+    Args:
+        root: the nodes of a file.
+        parent: what has the field.
+        place: the place of the field in the file.
+        refused: the places of all fields in the file that the models refuse so.
+    """
+    *outer, last = place
+    name = str(last)
+    key = parent.key(name) if isinstance(parent, Mapping) else None
+    fields = fields_at(parent, outer, without={str(one[-1]) for one in refused if [*one[:-1]] == outer})
+    where = f" in `{'.'.join(map(str, outer))}`" if outer else ""
+    help = (
+        _other_level(parent, outer, name)
+        or field_otherwise_called(name, fields)
+        or suggestion(name, fields)
+        or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
+        or f"the fields here are {', '.join(fields)}"
+    )
+    span = key.span if key else root.span
+    return rules.UNKNOWN_FIELD.at(span, f"unknown field `{name}`{where}", help=help)
+
+
+def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
+    """Where the field belongs, if that is one level up, or within a field that stands beside it."""
+    if len(outer) > 2 and name in fields_of(models_at(outer[:-1])):
+        return f"write `{name}` one level up, beside `{outer[-1]}`"
+    below: list[tuple[list[str], Node | None]] = [([], parent)]
+    for inner, node in below:
+        for field in _names_in(node):
+            if field != name and name in fields_of(models_at([*outer, *inner, field])):
+                return f"write `{name}` in `{'.'.join((*inner, field))}`"
+            if isinstance(node, Mapping) and len(outer) > 1:
+                below.append(([*inner, field], node.get(field)))
+    return None
+
+
+def fields_at(found: Node | None, place: Place, *, without: Collection[str] = ()) -> list[str]:
+    """The names of fields that the models allow at a place of a file, sorted.
+
+    Where it says its `kind`, those of that kind; of several models, those that have most of the fields which are there.
+
+    Args:
+        found: what stands there.
+        place: the place.
+        without: fields that the model does not have.
+    """
+    options = [option for option in models_at(place) if fields_of([option])]
+    kind = found.get("kind") if isinstance(found, Mapping) else None
+    if isinstance(kind, Scalar):
+        options = [option for option in options if kind.value in kinds_of(option)] or options
+    options = [option for option in options if not fields_of([option]) & {*without}] or options
+    known = [len(fields_of([option]) & {*_names_in(found)}) for option in options]
+    return sorted(fields_of([one for one, count in zip(options, known, strict=True) if count == max(known)]))
+
+
+def _names_in(node: Node | None) -> Collection[str]:
+    return [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []

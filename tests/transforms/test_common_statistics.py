@@ -1,0 +1,65 @@
+"""`CommonStatistics`: environments that learn one set of statistics, and those that read it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from specgen_runtime.envs import SerialEnv
+from specgen_runtime.transforms import CommonStatistics, TransformedEnv
+from specgen_std.envs.pendulum import Pendulum
+from specgen_std.transforms.vec_norm import VecNorm
+
+
+def normalised(**kwargs: object) -> TransformedEnv:
+    return TransformedEnv(Pendulum(**kwargs), VecNorm(in_keys=["observation"], decay=1.0))  # type: ignore[arg-type]
+
+
+def count(env: TransformedEnv) -> float:
+    return float(env.transform._statistics.values["count|observation"])
+
+
+def test_all_that_are_made_learn_together() -> None:
+    """Of two environments, what one has seen the other has counted."""
+    statistics = CommonStatistics(normalised)
+    first, second = statistics(batch_size=[3]), statistics(batch_size=[5])
+    raw = []
+    for env in (first, second):
+        env.set_seed(7)
+        raw.append(env.base_env.reset()["observation"])
+        env.set_seed(7)
+        env.reset()
+    assert count(first) == count(second) == 8
+    learned = second.transform._statistics.values
+    torch.testing.assert_close(learned["loc|observation"], torch.cat(raw).double().mean(0))
+
+
+def test_the_environments_of_a_batch_count_what_all_have_seen() -> None:
+    env = SerialEnv(4, CommonStatistics(normalised))
+    env.reset()
+    state = env.state_dict()
+    found = {float(value) for name, value in _leaves(state) if name.endswith("count|observation")}
+    assert found == {4.0}
+
+
+def _leaves(state: object, name: str = "") -> list[tuple[str, torch.Tensor]]:
+    if isinstance(state, dict):
+        return [leaf for key, value in state.items() for leaf in _leaves(value, f"{name}.{key}")]
+    return [(name, state)] if isinstance(state, torch.Tensor) else []
+
+
+def test_frozen_environments_read_and_do_not_learn() -> None:
+    statistics = CommonStatistics(normalised)
+    learning = statistics(batch_size=[3])
+    reading = statistics.frozen(batch_size=[2])
+    learning.reset()
+    reading.reset()
+    assert count(reading) == count(learning) == 3
+    learning.rollout(4)
+    assert count(reading) == count(learning) == 3 + 3 + 4 * 3
+    assert reading.transform.frozen
+    assert not learning.transform.frozen
+
+
+def test_the_first_one_learns() -> None:
+    with pytest.raises(RuntimeError, match="make that one first"):
+        CommonStatistics(normalised).frozen(batch_size=[2])
