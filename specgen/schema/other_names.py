@@ -54,5 +54,10 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
     """What to write in the place of a field that others call so, if one of these is meant; None if none is."""
     if name == "frames_per_batch" and "num_steps" in fields:
         return _FRAMES_PER_BATCH
-    found = [field for field in fields if name in _FIELDS.get(field, ())]
-    return f"it is called `{found[0]}` here" if found else None
+    found = named_as(name, fields)
+    return f"it is called `{found}` here" if found else None
+
+
+def named_as(name: str, fields: Collection[str]) -> str | None:
+    """The field that is called so, here or by others; None if none of these is."""
+    return name if name in fields else next((one for one in fields if name in _FIELDS.get(one, ())), None)

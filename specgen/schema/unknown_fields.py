@@ -8,7 +8,7 @@ from specgen.diagnostics import Diagnostic, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.allowed import fields_of, kinds_of, models_at
 from specgen.schema.env import time_limit_help
-from specgen.schema.other_names import field_otherwise_called
+from specgen.schema.other_names import field_otherwise_called, named_as
 from specgen.source import Mapping, Node, Scalar
 
 Place = Sequence[str | int]
@@ -29,8 +29,8 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     fields = fields_at(parent, outer, without={str(one[-1]) for one in refused if [*one[:-1]] == outer})
     where = f" in `{'.'.join(map(str, outer))}`" if outer else ""
     help = (
-        _other_level(parent, outer, name)
-        or field_otherwise_called(name, fields)
+        field_otherwise_called(name, fields)
+        or _other_level(parent, outer, name)
         or suggestion(name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
         or f"the fields here are {', '.join(fields)}"
@@ -40,14 +40,17 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
 
 
 def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
-    """Where the field belongs, if that is one level up, or within a field that stands beside it."""
-    if len(outer) > 2 and name in fields_of(models_at(outer[:-1])):
-        return f"write `{name}` one level up, beside `{outer[-1]}`"
+    """Where the field belongs, if that is around where it stands, or within a field that stands beside it."""
+    for depth in range(len(outer) - 1, 1, -1):
+        if name in fields_of(models_at(outer[:depth])):
+            levels = "one level" if depth == len(outer) - 1 else f"{len(outer) - depth} levels"
+            return f"write `{name}` {levels} up, beside `{outer[depth]}`"
     below: list[tuple[list[str], Node | None]] = [([], parent)]
     for inner, node in below:
         for field in _names_in(node):
-            if field != name and name in fields_of(models_at([*outer, *inner, field])):
-                return f"write `{name}` in `{'.'.join((*inner, field))}`"
+            meant = named_as(name, fields_of(models_at([*outer, *inner, field])))
+            if field != name and meant:
+                return f"write `{meant}` in `{'.'.join((*inner, field))}`"
             if isinstance(node, Mapping) and len(outer) > 1:
                 below.append(([*inner, field], node.get(field)))
     return None
