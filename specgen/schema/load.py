@@ -285,6 +285,8 @@ def _braces_help(
         return None
     kinds = {_EXPECTED.get(one["type"]) for one in errors}
     if kinds == {"a list"}:
+        if loc[0] == "envs" and loc[2:] == ("reward",) and not found.text.isidentifier():
+            return f"write `reward: {found.text}` in `step`; `reward` beside it lists names of rewards"
         return f"write `[{found.text}]`"
     if "a mapping" not in kinds:
         return None

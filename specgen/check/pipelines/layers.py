@@ -10,7 +10,7 @@ from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers,
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.check.pipelines.seen import Seen, wrong_layers
+from specgen.check.pipelines.seen import Seen, unread_group, wrong_layers
 from specgen.check.python_source import python_source
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
@@ -159,6 +159,10 @@ class LayersReader:
                 self.sink.add(rules.NETWORK_INPUT.at(span, message, notes=notes, help=help))
                 return None
             found.append(known[key])
+        place = (*self.path, "networks", name)
+        if (unread := unread_group(self.file, place, body, found, self.seen)) is not None:
+            self.sink.add(unread)
+            return None
         if not body.in_:
             if usual is None:
                 usual = [known[self._observation]] if self._observation in known else self.observed(body)

@@ -38,14 +38,14 @@ class Seen:
     def group_of(self, key: str) -> str | None:
         """The other group of agents that has an entry, for a network of a group."""
         found = self.whole.entries.get(key)
-        group = None if found is None or self.group is None else self._group_of(found)
+        group = None if found is None or self.group is None else self.owner(found)
         return None if group is None or group == self.group else group.name
 
     def readable(self, body: NetworkBody) -> dict[str, Entry]:
         """What `in` may name, by dotted key; entries of groups without the dimension of agents."""
         found = [*self.env.observations, *self.env.actions]
         if self.group is not None:
-            found += [entry for entry in self.whole.observations if self._group_of(entry) is None]
+            found += [entry for entry in self.whole.observations if self.owner(entry) is None]
             found += [entry for name in body.of if name != self.group.name for entry in self._of(name)]
         return {entry.dotted: entry for entry in found}
 
@@ -71,17 +71,21 @@ class Seen:
         all_rows = bool(body.of) or body.per == "all"
         found: list[Sight] = []
         for entry in inputs:
-            group = self._group_of(entry)
+            group = self.owner(entry)
             if group is None:
                 found.append(Sight("root"))
             else:
                 found.append(Sight("all", group.size) if all_rows else Sight("each"))
-        own = all(self._group_of(entry) == self.group for entry in inputs)
+        own = all(self.owner(entry) == self.group for entry in inputs)
         return () if own and (not body.of or body.per == "all") else tuple(found)
 
-    def _group_of(self, entry: Entry) -> AgentGroup | None:
+    def owner(self, entry: Entry) -> AgentGroup | None:
         """The group that an entry is of."""
         return next((group for group in self.whole.groups if (group.name,) == entry.key[:-1][:1]), None)
+
+    def example(self, name: str) -> str:
+        """The dotted key of something that agents of a group observe."""
+        return self._of(name)[0].dotted
 
     def _of(self, name: str) -> list[Entry]:
         """What agents of a group observe and do, without their dimension."""
@@ -112,6 +116,28 @@ def wrong_groups(
         help = f"write `of: [{', '.join((seen.group.name, *body.of))}]`"
         return rules.GROUPS_SEEN.at(file.key_span(*place, "of"), message, help=help)
     return None
+
+
+def unread_group(
+    file: SchemaFile, place: tuple[str, ...], body: NetworkBody, inputs: Sequence[Entry], seen: Seen
+) -> Diagnostic | None:
+    """What is wrong with a group that a network says it sees, of which its `in` names nothing; None if all are read.
+
+    A group's own agents may be told by what is of no group.
+    """
+    if not (body.of and body.in_) or seen.group is None:
+        return None
+    read = {None if (group := seen.owner(entry)) is None else group.name for entry in inputs}
+    if None in read:
+        read.add(seen.group.name)
+    index, name = next(((index, one) for index, one in enumerate(body.of) if one not in read), (0, None))
+    if name is None:
+        return None
+    message = f"`{place[-1]}` sees `{name}`, and its `in` names nothing of these agents"
+    help = f"add what they observe, such as `{seen.example(name)}`, to `in`"
+    if name != seen.group.name:
+        help += f", or leave `{name}` out of `of`"
+    return rules.GROUPS_SEEN.at(file.span(*place, "of", index), message, help=help)
 
 
 def wrong_layers(

@@ -132,7 +132,7 @@ GROUPS_SEEN = Rule(
     "SG598",
     "groups that a network sees",
     """\
-`of` names the groups all of whose agents a network sees: its own, and others.
+`of` names the groups all of whose agents a network sees: its own, and others. Where `in` says what it reads, that has something of each.
 
 ```yaml
 networks:
