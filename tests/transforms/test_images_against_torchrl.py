@@ -163,9 +163,7 @@ def test_specs_of_images_say_what_they_are() -> None:
 @pytest.mark.parametrize("dtype", [None, torch.float32])
 def test_dtypes_of_images(dtype: torch.dtype | None) -> None:
     """Without a dtype TorchRL's images have torch's default one, ours are of float32 whatever that is."""
-    env = TransformedEnv(
-        Screen(3), Compose(ours.ToTensorImage(dtype=dtype), ours.ExcludeTransform("lives"))
-    )
+    env = TransformedEnv(Screen(3), Compose(ours.ToTensorImage(dtype=dtype), ours.ExcludeTransform("lives")))
     check_env_specs(env)
     run(env, theirs.TransformedEnv(TheirScreen(3), theirs.ToTensorImage(dtype=dtype)), partial=True)
     torch.set_default_dtype(torch.float64)
