@@ -27,8 +27,8 @@ from specgen_std.envs import Pendulum, SimpleTag
 from specgen_std.transforms import (
     ActionDiscretizer,
     ActionScaling,
-    DiscreteActionProjection,
     ClipTransform,
+    DiscreteActionProjection,
     FlattenAction,
     PermuteTransform,
     RenameTransform,
