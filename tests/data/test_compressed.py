@@ -23,6 +23,7 @@ def frames(count: int) -> TensorDict:
             "nested": TensorDict({"half": torch.randn(count, 2, 5).bfloat16()}, [count, 2]),
             "empty": torch.zeros(count, 0),
             "flag": torch.arange(count) % 2 == 0,
+            "conjugated": torch.randn(count, 2, dtype=torch.complex64).conj(),
         },
         [count],
     )

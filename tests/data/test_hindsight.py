@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -195,10 +196,18 @@ def test_what_is_refused() -> None:
         HERReplayBuffer(distance, her_ratio=1.5)
     with pytest.raises(ValueError, match="'last' is not a valid HindsightStrategy"):
         HERReplayBuffer(distance, strategy="last")  # type: ignore[arg-type]
-    buffer = HERReplayBuffer(lambda step: torch.zeros(3), storage=LazyTensorStorage(30))
-    buffer.extend(steps(30))
-    with pytest.raises(ValueError, match=r"reward_fn gives \[3\] for 8 steps, whose rewards are \[8, 1\]"):
-        buffer.sample(10)
+    given: Any
+    for given, shown in ((torch.zeros(3), r"\[3\]"), (1.0, "float")):
+        buffer = HERReplayBuffer(partial(_constant, given), storage=LazyTensorStorage(30))
+        buffer.extend(steps(30))
+        with pytest.raises(
+            ValueError, match=rf"reward_fn gives {shown} for 8 steps, whose rewards are \[8, 1\]"
+        ):
+            buffer.sample(10)
+
+
+def _constant(value: Any, step: Any) -> Any:
+    return value
 
 
 @pytest.mark.peers

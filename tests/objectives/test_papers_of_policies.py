@@ -66,6 +66,7 @@ FORMULAS = {
     "ReinforceLoss": "test_papers_of_policies.test_reinforce",
     "SACLoss": "test_sac.test_the_formula",
     "DistillationLoss": "test_distillation.test_what_does_not_count_may_be_nan",
+    "QMixerLoss": "test_qmixer.test_the_formula_of_the_paper",
     "SFTLoss": "test_sft.test_sft_masks_what_it_reads",
     "TD3BCLoss": "test_papers_of_values.test_td3_bc",
     "TD3Loss": "test_td3.test_the_formula",

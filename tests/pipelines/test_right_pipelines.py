@@ -242,7 +242,7 @@ RIGHT: dict[str, tuple[str, str]] = {
       encoder: {mlp: [width], layer_norm: true}
       memory: {trunk: encoder, lstm: width}
       actor_network: {trunk: memory, mlp: drop}
-      critic_network: {trunk: memory, in: [action], mlp: [16], dropout: 0.1}
+      critic_network: {trunk: memory, in: [observation], mlp: [16], dropout: 0.1}
     data: {on_policy: {minibatch_size: 512}}
     optimizer:
       actor: {of: [memory, actor_network], adam: {lr: 3.0e-4}}

@@ -97,6 +97,21 @@ def test_half_of_two_statistics() -> None:
         ActionScaling.from_stats(mean=MEAN, std=1.0)
 
 
+def test_statistics_that_no_data_have() -> None:
+    for given, message in (
+        ({"mean": MEAN, "std": [1.0, -2.0]}, r"std must be >= 0, got \[1.0, -2.0\]"),
+        ({"mean": MEAN, "std": [1.0, float("nan")]}, r"std must be finite, got \[1.0, nan\]"),
+        ({"mean": [0.0, float("inf")], "std": STD}, r"mean must be finite, got \[0.0, inf\]"),
+        ({"low": [0.0, float("nan")], "high": STD}, r"low must be finite, got \[0.0, nan\]"),
+        ({"low": [0.0, 1.0], "high": [1.0, 0.5]}, r"high must be >= low, \[0.0, 1.0\], got \[1.0, 0.5\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ActionScaling.from_stats(**given)  # type: ignore[arg-type]
+    constant = ActionScaling.from_stats(mean=MEAN, std=[0.0, 1.0], eps=0.5)  # a number that never changes
+    assert constant.scale is not None
+    assert constant.scale.tolist() == [0.5, 1.0]
+
+
 @pytest.mark.parametrize("standard_normal", [True, False])
 def test_actions_scaled_by_the_bounds_of_an_environment(standard_normal: bool) -> None:
     env = TransformedEnv(Pendulum(), ActionScaling(standard_normal=standard_normal))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from specgen_runtime.envs import SerialEnv
+from specgen_runtime.envs import EnvBase, SerialEnv
 from specgen_runtime.transforms import CommonStatistics, TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms.vec_norm import VecNorm
@@ -63,3 +67,21 @@ def test_frozen_environments_read_and_do_not_learn() -> None:
 def test_the_first_one_learns() -> None:
     with pytest.raises(RuntimeError, match="make that one first"):
         CommonStatistics(normalised).frozen(batch_size=[2])
+
+
+def test_environments_that_learn_something_else_are_refused() -> None:
+    kinds: list[Callable[[], EnvBase[Any, Any]]] = [normalised, Pendulum, normalised]
+    statistics = CommonStatistics(lambda: kinds.pop()())
+    statistics()
+    with pytest.raises(ValueError, match=r"statistics in \['VecNorm'\], this one in \[\]"):
+        statistics()
+    assert statistics.frozen() is not None
+
+
+def test_another_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is learned there would not come back."""
+    statistics = CommonStatistics(normalised)
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    with pytest.raises(RuntimeError, match="another process would learn statistics of their own"):
+        statistics()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from specgen_std.transforms import (
 )
 from tensordict import TensorDict, TensorDictBase
 
+from tests.support import generate, imported
 from tests.transforms.envs import Team, Walk
 
 
@@ -219,3 +221,18 @@ def test_the_transition_of_zeros_passes_through_transforms() -> None:
     assert torch.equal(fake["position"], torch.full((2, 3), 2.0))
     assert not fake["next", "position"].any()
     assert fake["step_count"].shape == (2, 1)
+
+
+def test_the_docstring_of_roles_that_share_their_keyword(tmp_path: Path) -> None:
+    text = """\
+specgen: 1
+transforms:
+  Above:
+    in: {ys: {all: [a, b], type: "float32[n]"}, x: {each: [observation], type: "float32[n]"}}
+    out: {y: {each: x, name: same, type: "float32[n]"}}
+    map: {y: x - max(*ys)}
+"""
+    with imported(generate({"above.yaml": text}, "above_package"), "above_package", tmp_path) as package:
+        said = " ".join(package.Above.__init__.__doc__.split())
+    assert "each as `ys` and as `x` (default: `a` and `b` for `ys`; `observation` for `x`)" in said
+    assert "out_keys: the keys of `y`, one for each key of `x` (default: that of `x`)" in said

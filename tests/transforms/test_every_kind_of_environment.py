@@ -66,6 +66,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
 # Base classes, transforms of recorded data, those that need pictures or a Ray cluster: they have tests of their own.
 OTHERS = {
     "BurnInTransform",
+    "CommonStatistics",
     "FlattenTensorDict",
     "GeneratedTransform",
     "MultiStepTransform",

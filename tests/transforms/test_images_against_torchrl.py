@@ -160,6 +160,20 @@ def test_specs_of_images_say_what_they_are() -> None:
     assert double.reset()["pixels"].dtype == torch.float64
 
 
+@pytest.mark.parametrize("dtype", [None, torch.float32])
+def test_dtypes_of_images(dtype: torch.dtype | None) -> None:
+    """Without a dtype TorchRL's images have torch's default one, ours are of float32 whatever that is."""
+    env = TransformedEnv(Screen(3), Compose(ours.ToTensorImage(dtype=dtype), ours.ExcludeTransform("lives")))
+    check_env_specs(env)
+    run(env, theirs.TransformedEnv(TheirScreen(3), theirs.ToTensorImage(dtype=dtype)), partial=True)
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = ours.ToTensorImage(dtype=dtype)(TensorDict({"pixels": torch.ones(2, 2, 3)}, []))["pixels"]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert made.dtype == torch.float32
+
+
 @pytest.mark.parametrize("name", chains(ours))
 def test_offline_as_in_an_environment(name: str) -> None:
     plain = Screen(3).rollout(12, break_when_any_done=False)

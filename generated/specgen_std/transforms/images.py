@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b96d4a6601ebea6ee05c4cd6ca0b6bab38648273904a1422c6334f80fabc2285
+# specgen: sha256=12c86035a39ad6afb29469e9e99646594b8242254b5890d55e93c2172d741878
 """Images."""
 
 from __future__ import annotations
@@ -34,31 +34,33 @@ class ToTensorImageKeys(NamedTuple):
     single: NestedKey
 
 
-def to_tensor_image_map_tensor(from_int: bool | None, dtype: str, image: Tensor) -> Tensor:
+def to_tensor_image_map_tensor(from_int: bool | None, dtype: str | None, image: Tensor) -> Tensor:
     """`tensor` at any moment.
 
     Args:
         from_int: whether the values are divided by 255; without it, whole numbers are.
-        dtype: the dtype of the result.
+        dtype: the dtype of the result; without it float32.
         image: numbers [*batch, ..., H, W, C].
     """
     # transforms.ToTensorImage.map
-    value = image.to(getattr(torch, dtype))
+    value = image.to(getattr(torch, dtype)) if dtype is not None else image.to(torch.float32)
     scaled = value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
     return scaled.movedim((-1, -3, -2), (-3, -2, -1))
 
 
-def to_tensor_image_map_single(from_int: bool | None, dtype: str, image_rank: int, image: Tensor) -> Tensor:
+def to_tensor_image_map_single(
+    from_int: bool | None, dtype: str | None, image_rank: int, image: Tensor
+) -> Tensor:
     """`single` at any moment.
 
     Args:
         from_int: whether the values are divided by 255; without it, whole numbers are.
-        dtype: the dtype of the result.
+        dtype: the dtype of the result; without it float32.
         image_rank: how many dimensions `image` has, without the batch's.
         image: numbers [*batch, ..., H, W, C].
     """
     # transforms.ToTensorImage.map
-    value = image.to(getattr(torch, dtype))
+    value = image.to(getattr(torch, dtype)) if dtype is not None else image.to(torch.float32)
     scaled = value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
     return scaled.movedim((-1, -3, -2), (-3, -2, -1)).unsqueeze(-1 - image_rank)
 
@@ -82,7 +84,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
 
     def __init__(
         self, from_int: bool | None = None, unsqueeze: bool = False,
-        dtype: torch.dtype | Literal["float32", "float64"] = "float32",
+        dtype: torch.dtype | Literal["float32", "float64"] | None = None,
         in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
     ) -> None:
         """Bring the channels of images to the front, and whole numbers into [0, 1].
@@ -90,7 +92,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         Args:
             from_int: whether the values are divided by 255; without it, whole numbers are.
             unsqueeze: whether each image gets an axis of one element in front.
-            dtype: the dtype of the result.
+            dtype: the dtype of the result; without it float32.
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `tensor`, one for each input (default: `in_keys`).
 
@@ -101,7 +103,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         self.from_int = from_int
         self.unsqueeze = unsqueeze
         self.dtype = dtype_name(dtype)
-        if self.dtype not in ("float32", "float64"):
+        if dtype is not None and self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         if not self.unsqueeze:
             self._writes = (*self._writes, "tensor")

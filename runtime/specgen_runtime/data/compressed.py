@@ -79,7 +79,8 @@ class CompressedListStorage(ListStorage):
         return sum(content.nbytes for content in _contents(self._kept))
 
     def _compress(self, tensor: Tensor) -> Tensor:
-        content = tensor.cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data
+        plain = tensor.cpu().resolve_conj().resolve_neg()  # numbers as they are, no view that negates them
+        content = plain.reshape(-1).contiguous().view(torch.uint8).numpy().data
         made = bytearray(zlib.compress(content, level=self.compression_level))
         return torch.frombuffer(made, dtype=torch.uint8)
 

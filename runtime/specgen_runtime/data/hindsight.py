@@ -129,10 +129,9 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         before = self._stored(data, self.reward_key)
         reward = self.reward_fn(data[:count])
         wanted = before[:count].shape
-        if reward.shape not in (wanted, wanted[:-1]):
-            raise ValueError(
-                f"reward_fn gives {list(reward.shape)} for {count} steps, whose rewards are {list(wanted)}"
-            )
+        if not isinstance(reward, Tensor) or reward.shape not in (wanted, wanted[:-1] or wanted):
+            gives = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            raise ValueError(f"reward_fn gives {gives} for {count} steps, whose rewards are {list(wanted)}")
         return data.set(self.reward_key, torch.cat([reward.reshape(wanted).to(before), before[count:]]))
 
     def _stored(self, data: TensorDictBase, key: NestedKey) -> Tensor:

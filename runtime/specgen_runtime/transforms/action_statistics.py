@@ -44,7 +44,8 @@ class ActionStatistics:
             keywords: arguments of the constructor.
 
         Raises:
-            ValueError: not exactly one of the two pairs is given, or its tensors differ in shape.
+            ValueError: not exactly one of the two pairs is given, its tensors differ in shape, a number of them is not
+                finite, a deviation is negative, or `high` is below `low`.
         """
         if (
             (mean is None) != (std is None)
@@ -52,15 +53,19 @@ class ActionStatistics:
             or (mean is None) == (low is None)
         ):
             raise ValueError("give mean and std, or low and high")
-        first, second = (
-            torch.as_tensor(one, dtype=torch.get_default_dtype())
-            for one in ((mean, std) if mean is not None else (low, high))
-        )
+        given = {"mean": mean, "std": std} if mean is not None else {"low": low, "high": high}
+        first, second = (torch.as_tensor(one, dtype=torch.get_default_dtype()) for one in given.values())
         if first.shape != second.shape:
             raise ValueError(
                 f"both statistics must have the same shape, got {tuple(first.shape)} and {tuple(second.shape)}"
             )
+        for name, one in zip(given, (first, second), strict=True):
+            if not bool(one.isfinite().all()):
+                raise ValueError(f"{name} must be finite, got {one.tolist()}")
         loc, scale = (first, second) if mean is not None else ((first + second) / 2, (second - first) / 2)
+        if bool((scale < 0).any()):
+            wanted = "std must be >= 0" if mean is not None else f"high must be >= low, {first.tolist()}"
+            raise ValueError(f"{wanted}, got {second.tolist()}")
         keywords.setdefault("in_keys", keywords.get("in_keys_inv") or ["action"])
         return cast("Callable[..., Self]", cls)(loc=loc, scale=scale.clamp_min(eps), **keywords)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -29,15 +30,23 @@ class CommonStatistics(Generic[P, E]):
 
     def __init__(self, create_env: Callable[P, E]) -> None:
         self._create_env = create_env
+        self._process = os.getpid()
         self._first: list[LearningTransform[Any, Any]] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> E:
-        """An environment that learns together with all others that are made so."""
-        env = self._create_env(*args, **kwargs)
-        held = _held_by(env)
-        if self._first is None:
-            self._first = held
-        for transform, first in zip(held, self._first, strict=True):
+        """An environment that learns together with all others that are made so.
+
+        Raises:
+            RuntimeError: another process than this object's makes one, as those of a `ParallelEnv` do.
+            ValueError: the environment has other transforms that learn than the first one.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "environments of another process would learn statistics of their own: CommonStatistics is for those of one"
+                " process (SerialEnv); processes share them by `share_memory` of the transform"
+            )
+        env, pairs = self._made(*args, **kwargs)
+        for transform, first in pairs:
             transform._statistics = first._statistics
         return env
 
@@ -46,13 +55,27 @@ class CommonStatistics(Generic[P, E]):
 
         Raises:
             RuntimeError: there is no environment yet that learns.
+            ValueError: the environment has other transforms that learn than the first one.
         """
         if self._first is None:
             raise RuntimeError("no environment has been made that learns the statistics: make that one first")
-        env = self._create_env(*args, **kwargs)
-        for transform, first in zip(_held_by(env), self._first, strict=True):
+        env, pairs = self._made(*args, **kwargs)
+        for transform, first in pairs:
             transform._statistics = first._statistics.read_only()
         return env
+
+    def _made(
+        self, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[E, list[tuple[LearningTransform[Any, Any], LearningTransform[Any, Any]]]]:
+        """A new environment, and its transforms that learn, each with that of the first environment."""
+        env = self._create_env(*args, **kwargs)
+        held = _held_by(env)
+        if self._first is None:
+            self._first = held
+        names, first = ([type(one).__name__ for one in of] for of in (held, self._first))
+        if names != first:
+            raise ValueError(f"the first environment learns statistics in {first}, this one in {names}")
+        return env, list(zip(held, self._first, strict=True))
 
 
 def _held_by(env: EnvBase[Any, Any]) -> list[LearningTransform[Any, Any]]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
+from specgen_runtime.specs.values import equal
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
@@ -200,7 +201,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """A tensor of the shape, dtype and device of what the environment is given."""
         if self.parent is None and self._given is None:
             raise RuntimeError(
-                f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
+                f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}, which its inverse"
+                " makes: call it behind one, TransformedEnv(env, transform).transform.inv(...)"
             )
         if key not in self._known_inner:
             blank = self._spec(key, INPUTS).zero()
@@ -239,7 +241,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             low, high = box_of(spec)
             rank = self._inner_rank(key)
             first = [end.reshape(-1, *end.shape[end.ndim - rank :])[0] for end in (low, high)]
-            same = torch.equal(first[0].expand_as(low), low) and torch.equal(first[1].expand_as(high), high)
+            same = equal(first[0].expand_as(low), low) and equal(first[1].expand_as(high), high)
             self._known_bounds[key] = (first[0], first[1]) if same else (low, high)
         return self._known_bounds[key]
 

@@ -128,7 +128,7 @@ def _read_loss(
     keys: dict[str, Key] = {}
     if group is not None and env is not None:
         loss, keys = of_group(loss, group, env)
-    elif env is not None:
+    elif env is not None and env.chat is None:  # losses over conversations say which tokens are the action
         loss, keys = _of_action(loss, env)
     return _arguments(file, name, (*place, key.text), loss, keys, group, numbers, sink)
 

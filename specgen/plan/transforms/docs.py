@@ -144,7 +144,13 @@ def _default(role: Role) -> str:
 
 def _argument(transform: CheckedTransform, name: str) -> str:
     inverse = name.endswith("_inv")
-    role = next((role for role in transform.roles if role.inverse == inverse and role.listed), None)
+    listed = [role for role in transform.roles if role.inverse == inverse and role.listed]
+    role = listed[0] if listed else None
+    several = len({one.default for one in listed}) > 1
+    if name in ("in_keys", "in_keys_inv") and several:
+        names = " and as ".join(f"`{one.name}`" for one in listed)
+        defaults = "; ".join(f"{_default(one)} for `{one.name}`" for one in listed)
+        return f"the keys that it works on, each as {names} (default: {defaults})."
     if name in ("in_keys", "in_keys_inv") and role is not None:
         if transform.needs_keys(role):
             alone = transform.may_have_inverse_keys_only(role)
@@ -159,6 +165,9 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         written = transform.written(inverse=inverse)
         free = [one for one in written if chosen_by_out_keys(one, transform.roles)]
         output = free[0]
+        if several:
+            default = f"that of `{output.each}`" if output.same else f"`{output.key}`, after that key"
+            return f"the keys of `{output.name}`, one for each key of `{output.each}` (default: {default})."
         default = (
             f"`in_keys{'_inv' if inverse else ''}`"
             if output.same

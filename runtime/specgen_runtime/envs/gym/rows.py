@@ -100,7 +100,7 @@ class GymRowSteps:
         new, held = self._drawn, entries_of_root(tensordict)
         if new is None or held is None or self._spec._mask is not None:
             return False
-        held[self._action] = new.take()[0][self._action].random_(0, self._spec._n)
+        held[self._action] = new.take()[0][self._action].random_(0, self._spec.n)
         return True
 
     def step(self, tensordict: Any) -> bool:

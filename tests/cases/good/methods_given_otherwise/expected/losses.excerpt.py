@@ -22,6 +22,7 @@ class HeirLoss(RightLoss):
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "target": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_alpha": ("log_alpha",)}
     ranges: ClassVar[Mapping[str, NumberRange]] = {}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_alpha"]
     parts: ClassVar[Mapping[str, LossPart]] = {}
 
@@ -139,6 +140,7 @@ class OtherLoss(RightLoss):
     value_role = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_alpha": ("log_alpha",)}
     ranges: ClassVar[Mapping[str, NumberRange]] = {}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss_alpha"]
     parts: ClassVar[Mapping[str, LossPart]] = {}
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3f494afab011430df4b83a5500303ef04fdcabff91e9f1625711271a2bf36af6
+# specgen: sha256=92475dd15beaaeee866cd91938e4c59449f3dfd12e45d6fa9fdf9a6277588f30
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class Plain(LossModule):
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
     ranges: ClassVar[Mapping[str, NumberRange]] = {"gamma": {"at_least": 0}}
+    reads_next = False
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase
