@@ -248,6 +248,7 @@ PYTHON_FUNCTIONS = frozenset(
         "ValueError",
         "abs",
         "bool",
+        "callable",
         "dict",
         "float",
         "getattr",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=12c86035a39ad6afb29469e9e99646594b8242254b5890d55e93c2172d741878
+# specgen: sha256=9da75831f36e2da6168acc0d38493f139ae65b4462a1fe643acc0de3d5d60a1f
 """Images."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.from_int = from_int
         self.unsqueeze = unsqueeze
-        self.dtype = dtype_name(dtype)
+        self.dtype = None if dtype is None else dtype_name(dtype)
         if dtype is not None and self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
         if not self.unsqueeze:
