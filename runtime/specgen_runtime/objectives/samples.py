@@ -107,15 +107,11 @@ def sample_standardized(x: Tensor, mask: Tensor | None = None, keep: Sequence[in
     Returns:
         Like ``x``: ``x`` itself where one sample counts, or none.
     """
-    if mask is not None:
-        deviation, centre = sample_std(x, mask, keep), sample_mean(x, mask, keep)
-        standardized = (x - centre) / deviation.clamp(min=1e-6)
-        return torch.where(sample_count(x, mask) > 1, standardized, x)
-    if x.numel() < 2:
+    if mask is None and x.numel() < 2:
         return x
-    # One pass for both, in which torch sums in float64: it may differ from `sample_std` in the last bit.
-    deviation, centre = torch.std_mean(x, _dims(x, keep), correction=_correction(x, keep, 1), keepdim=True)
-    return (x - centre) / deviation.clamp(min=1e-6)
+    deviation, centre = sample_std(x, mask, keep), sample_mean(x, mask, keep)
+    standardized = (x - centre) / deviation.clamp(min=1e-6)
+    return standardized if mask is None else torch.where(sample_count(x, mask) > 1, standardized, x)
 
 
 def sample_effective_fraction(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
