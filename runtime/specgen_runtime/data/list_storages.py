@@ -99,7 +99,7 @@ class ListStorage(Storage):
         if len(value) != len(self):
             raise ValueError(f"{len(value)} values were given for {len(self)} rows of the replay buffer")
         for place, part in enumerate(value):
-            self._kept[place] = self._packed(self._read(place).set(key, part))
+            self._kept[place] = self._packed(self._read(place, copied=False).set(key, part))
         self.revision += 1
 
     def get(self, index: Any) -> Any:

@@ -64,7 +64,7 @@ def sample_var(
         correction: by how much less than their number the sum is divided; the variance of one sample is 0.
     """
     if mask is None:
-        correction = _correction(x, keep, correction)
+        correction = min(correction, max(_number(x, keep) - 1, 0))
         if not keep:
             return x.var(correction=correction)
         return _result(x.var(_dims(x, keep), correction=correction, keepdim=True), x, keep)
@@ -146,11 +146,6 @@ def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
 def _number(x: Tensor, keep: Sequence[int]) -> int:
     """How many samples there are without a mask."""
     return math.prod([x.shape[dim] for dim in _dims(x, keep)]) if keep else x.numel()
-
-
-def _correction(x: Tensor, keep: Sequence[int], wanted: int) -> int:
-    """By how much less than the number of samples a sum is divided without a mask: by at least 1, then."""
-    return min(wanted, max(_number(x, keep) - 1, 0))
 
 
 def _of(x: Tensor, mask: Tensor) -> Tensor:

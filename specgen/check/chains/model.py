@@ -82,6 +82,10 @@ class Instance:
         """What is called after it in the chain's records: its statistics, its object; constants go on from there."""
         return f"{snake(self.transform.name)}_{self.position}"
 
+    def described(self, chain: str) -> str:
+        """What messages call it: its name, and where in the chain of that name it stands."""
+        return f"`{self.transform.name}`, transforms[{self.position}] of `{chain}`"
+
     @property
     def derives_done(self) -> bool:
         """Whether a flag that it raises ends the episode."""

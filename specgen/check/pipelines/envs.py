@@ -55,8 +55,7 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         base, entries = value.env.value, dict(value.entries)
         actions, masks = value.actions, value.masks
         for instance in value.instances:
-            who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{value.name}`"
-            dropped |= dict.fromkeys(instance.dropped, who)
+            dropped |= dict.fromkeys(instance.dropped, instance.described(value.name))
             for row in instance.rows:
                 if {entry.role for entry in row.inputs.values()} <= {"reward", "done"}:
                     counted |= {entry.dotted for entry in row.outputs.values()}
@@ -88,8 +87,7 @@ def _learned(chain: CheckedChain) -> Iterator[tuple[str, bool]]:
         learns = instance.transform.learns
         outputs = [entry for row in instance.rows for entry in row.outputs.values()]
         if instance.learns and learns != "at_reset" and any(entry.role != "reward" for entry in outputs):
-            who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{chain.name}`"
-            yield who, learns == "always"
+            yield instance.described(chain.name), learns == "always"
 
 
 def _rewarding(chain: CheckedChain) -> Iterator[str]:

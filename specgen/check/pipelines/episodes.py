@@ -67,9 +67,7 @@ def _check_return(declared: AnyEnv, span: Span, env: Span, sink: Sink) -> None:
     ]
     if changed:
         one = changed[0]
-        message = (
-            f"`{one.transform.name}`, {_place(one)} of `{declared.name}`, changes the rewards that are summed"
-        )
+        message = f"{one.described(declared.name)}, changes the rewards that are summed"
         notes = [Note("the environment", env)]
         help = "sum before it: `RewardSum` in front, and `allow: [SG311]` on the chain"
         sink.add(episode_rules.SCALED_RETURN.at(span, message, notes=notes, help=help))
@@ -150,10 +148,6 @@ def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) 
 
 def _instances(declared: AnyEnv) -> tuple[Instance, ...]:
     return declared.instances if isinstance(declared, CheckedChain) else ()
-
-
-def _place(instance: Instance) -> str:
-    return f"transforms[{instance.position}]"
 
 
 def _may_set(declared: AnyEnv, flags: tuple[str, ...]) -> bool:
