@@ -116,7 +116,7 @@ def test_keys_that_are_assigned() -> None:
     ]
     for transform, name, keys in wrong:
         before = getattr(transform, name)
-        with pytest.raises(ValueError, match="key|log-probabilities are read"):
+        with pytest.raises(ValueError, match=r"key|log-probabilities are read"):
             setattr(transform, name, keys)
         assert getattr(transform, name) == before
     fixed: list[tuple[Any, str, str]] = [
