@@ -12,8 +12,10 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
+from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.check.pipelines.recorded_conversations import check_recorded_conversations, is_taught
 from specgen.check.pipelines.sequences import check_whole_rows
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -63,6 +65,7 @@ class ConversationsCheck:
         data: PipelineData,
         optimizers: Sequence[PipelineOptimizer],
         limits: Limits | None,
+        workers: CollectingWorkers | None,
     ) -> None:
         """Report what does not fit together.
 
@@ -72,6 +75,7 @@ class ConversationsCheck:
             data: where the data come from.
             optimizers: what moves the parameters.
             limits: when it ends; None where that has mistakes.
+            workers: what collects the data, if others do.
         """
         self._refuse_what_is_not_there()
         models = [
@@ -101,6 +105,8 @@ class ConversationsCheck:
             self._check_width(models[0], data)
             whole = self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_turns(data, whole=whole)
+            if workers is not None and whole:
+                self._check_workers(workers, data)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
@@ -118,8 +124,6 @@ class ConversationsCheck:
     def _refuse_what_is_not_there(self) -> None:
         """Report what pipelines around conversations don't have yet."""
         found: dict[tuple[str, ...], str] = {}
-        if self.pipeline.workers is not None:
-            found["workers",] = "workers that hold language models"
         if self.pipeline.reward:
             found["reward",] = "a bonus on the rewards of conversations"
         if self.pipeline.device is not None and not isinstance(self.pipeline.device, str):
@@ -239,6 +243,20 @@ class ConversationsCheck:
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
         return whole
+
+    def _check_workers(self, workers: CollectingWorkers, data: OnPolicyData) -> None:
+        """Report workers that share the conversations about one prompt, and batches of one worker after the other."""
+        group = 1 if self.env.chat is None else self.env.chat.group
+        groups, count = int(data.num_envs.default) // group, workers.count
+        if groups % count.default:
+            message = f"{count.default} workers do not divide the {groups} groups of {group} conversations"
+            notes = [Note("the conversations side by side", data.num_envs.span)]
+            help = f"write `{workers.kind}: {nearest_divisor(groups, count.default)}`"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=help))
+        if not workers.sync:
+            span = self.file.key_span(*self.path, "workers", "sync")
+            message = "conversations of one worker after the other, of models that are some updates old: not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `sync`"))
 
     def _check_turns(self, data: OnPolicyData, *, whole: bool) -> None:
         """Report conversations of several answers that batches would cut, or minibatches of `whole` groups."""
