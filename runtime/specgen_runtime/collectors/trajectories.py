@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -131,7 +132,8 @@ def lengthened(batch: D, steps: int) -> D:
         return batch
     last = batch[..., -1:]
     last.set(MASK_KEY, torch.zeros_like(last.get(MASK_KEY)))
-    return torch.cat([batch, *[last] * missing], -1)
+    whole: Any = torch.cat([batch, *[last] * missing], -1)
+    return whole  # type: ignore[no-any-return]
 
 
 def split_trajectories(

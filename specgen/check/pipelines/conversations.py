@@ -101,7 +101,7 @@ class ConversationsCheck:
                 self._report_no_reward(env)
         reference = data.ref_model if isinstance(data, RecordedData) else None
         self._check_names(models if reference is None else [*models, reference])
-        self._check_device(models[0])
+        self._check_device(models[0], devices)
         self._check_kinds(models[0], devices)
         for optimizer in optimizers:
             self._check_steps(optimizer, models)
@@ -207,15 +207,14 @@ class ConversationsCheck:
                 help = "give one of them another name"
                 self.sink.add(model_rules.SAME_NAME.at(env.span, message, notes=notes, help=help))
 
-    def _check_device(self, model: CheckedLanguageModel) -> None:
-        declared = self.pipeline.device
-        apart = not isinstance(declared, str | None)
-        said = declared.policy if apart else declared
-        if model.device is None or said in (None, model.device):
+    def _check_device(self, model: CheckedLanguageModel, devices: Devices) -> None:
+        """Report a model that acts and says another device than the pipeline."""
+        if self.pipeline.device is None or model.device in (None, devices.policy):
             return
-        message = f"`{model.name}` is on {model.device}, and {'`device` has the policy' if apart else 'the training'} on {said}"
+        what, part = ("`device` has the policy", ["policy"]) if devices.apart else ("the training", [])
+        message = f"`{model.name}` is on {model.device}, and {what} on {devices.policy}"
         notes = [Note("said here", model.place("device"))]
-        span = self.file.span(*self.path, "device", *(["policy"] if apart else []))
+        span = self.file.span(*self.path, "device", *part)
         help = "leave one of the two out"
         self.sink.add(model_rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
 

@@ -37,10 +37,11 @@ def acting_model(
     On a device of its own it is another one, with copies of the weights of the one that learns.
     """
     name, acting = f"self.{network.attribute}", f"self.{_acting(pipeline, network)}"
-    for part, place in {name: "loss", acting: "policy"}.items():
-        made = _made(pipeline, model, f"device=self.{device_of(pipeline, place)}")
-        yield using(f"{part} = {made}", *made.uses)
+    made = _made(pipeline, model, f"device=self.{device_of(pipeline, 'loss')}")
+    yield using(f"{name} = {made}", *made.uses)
     if acting != name:
+        made = _made(pipeline, model, f"device=self.{device_of(pipeline, 'policy')}")
+        yield using(f"{acting} = {made}", *made.uses)
         yield using(f"load_weights({acting}, {name})", "load_weights")
     yield using(f"{acting}.generator = self.exploring")
     for optimizer in pipeline.optimizers:
