@@ -43,6 +43,7 @@ from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.heads import OutputHeads
 from specgen_runtime.modules.networks.init import orthogonal
 from specgen_runtime.modules.networks.layers import (
     OneHot,
@@ -129,6 +130,7 @@ __all__ = [
     "OneHotOrdinal",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
+    "OutputHeads",
     "PopArtValueNorm",
     "ProbabilisticActor",
     "QMixer",

@@ -20,6 +20,7 @@ from torch.distributions import Distribution
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
+from specgen_runtime.modules.distributions.draws import sum_of_parts
 from specgen_runtime.modules.exploration import checked_generator, draws_for
 from specgen_runtime.plain_calls import TensorFunction, in_place, is_ordinary_call, is_plain, of_tensors
 from specgen_runtime.specs import Composite, TensorSpec
@@ -199,7 +200,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         return_log_prob: write the log-probability of the draw.
         log_prob_keys: where, for the parts of a composite.
         log_prob_key: where, for one draw. Defaults to ``"<out_key>_log_prob"``, or to ``"sample_log_prob"`` under
-            `tensordict.nn.set_composite_lp_aggregate`.
+            `tensordict.nn.set_composite_lp_aggregate`. With several ``out_keys`` the sum over the parts of a composite,
+            whatever that says.
         cache_dist: write the parameters of the distribution.
         n_empirical_estimate: draws of which a mean is taken that has no closed form.
         num_samples: leading dimensions of the draws.
@@ -230,6 +232,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         num_samples: int | torch.Size | None = None,
         generator: torch.Generator | int | NestedKey | None = None,
     ) -> None:
+        several = isinstance(out_keys, list) and len(out_keys) > 1
+        self._sum_key = unravel_key(log_prob_key) if several and log_prob_key is not None else None
         ProbabilisticTensorDictModule.__init__(
             self,
             in_keys=in_keys,
@@ -239,7 +243,7 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             distribution_kwargs=distribution_kwargs,
             return_log_prob=return_log_prob,
             log_prob_keys=log_prob_keys,
-            log_prob_key=log_prob_key,
+            log_prob_key=log_prob_key if self._sum_key is None else None,
             cache_dist=cache_dist,
             n_empirical_estimate=n_empirical_estimate,
             num_samples=num_samples,
@@ -261,6 +265,31 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
     def generator(self, generator: torch.Generator | None) -> None:
         self._generator = checked_generator(generator)
         self._generator_key = None
+
+    @property
+    def log_prob_key(self) -> NestedKey:
+        """Where the log-probability is written; of a composite, the sum over its parts.
+
+        Raises:
+            RuntimeError: if those of several parts are written each by itself.
+        """
+        return super().log_prob_key if self._sum_key is None else self._sum_key
+
+    @property
+    def log_prob_keys(self) -> list[NestedKey]:
+        """Where log-probabilities are written."""
+        return list(super().log_prob_keys) if self._sum_key is None else [self._sum_key]
+
+    def log_prob(self, tensordict: TensorDictBase, *, dist: Any = None) -> Any:
+        """The log-probability of what a tensordict holds as drawn: a tensor, or a tensordict of those of several parts.
+
+        Args:
+            tensordict: the parameters, and what was drawn.
+            dist: the distribution, instead of that of the parameters.
+        """
+        if self._sum_key is None:
+            return super().log_prob(tensordict, dist=dist)
+        return _sum_of_log_probs(self.get_dist(tensordict) if dist is None else dist, tensordict)
 
     def get_dist(self, tensordict: TensorDictBase) -> Any:
         """The distribution of the parameters in a tensordict.
@@ -290,10 +319,14 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         if not is_ordinary_call(tensordict, args or kwargs) or self.num_samples is not None:
             return super().forward(*_given(tensordict), *args, **kwargs)
         dist = self.get_dist(tensordict)
-        if isinstance(dist, CompositeDistribution):
+        if isinstance(dist, CompositeDistribution) and (self._sum_key is None or not self.return_log_prob):
             return super().forward(tensordict)
         generator, write_back = self._resolve_generator(tensordict)
-        written = self._written(dist, generator)
+        if isinstance(dist, CompositeDistribution):
+            draws = self._dist_sample(dist, interaction_type(), generator=generator)
+            written = (*map(draws.get, self._out_keys), _sum_of_log_probs(dist, draws))
+        else:
+            written = self._written(dist, generator)
         if write_back is not None:
             write_back(generator)
         for key, value in zip(self._written_keys(), written, strict=True):
@@ -345,6 +378,12 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
                 shape = torch.Size(()) if self.num_samples is None else self.num_samples
                 return dist.rsample(shape) if dist.has_rsample else dist.sample(shape)
             return super()._dist_sample(dist, mode)
+
+
+def _sum_of_log_probs(dist: CompositeDistribution, drawn: TensorDictBase) -> Tensor:
+    """The log-probability of what a composite drew, ``[*batch]``: the sum over its parts."""
+    parts = [part.log_prob(drawn.get(name)) for name, part in dist.dists.items()]
+    return sum_of_parts(parts, len(dist.batch_shape))
 
 
 _DRAWN = (InteractionType.RANDOM, InteractionType.MEAN)
