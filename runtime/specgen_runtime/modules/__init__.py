@@ -68,7 +68,8 @@ from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
 from specgen_runtime.modules.recurrent.networks import GRU, LSTM
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
-from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
+from specgen_runtime.modules.safe import SafeModule
+from specgen_runtime.modules.safe_probabilistic import SafeProbabilisticModule
 from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
 from specgen_runtime.modules.tanh import TanhModule
 from specgen_runtime.modules.trunk import Trunk, own_parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 
@@ -19,7 +20,9 @@ class OutputHeads(nn.Module):
         super().__init__()
         self.sizes = [size for size, _ in heads]
         if not heads or min(self.sizes) < 1:
-            raise ValueError(f"OutputHeads needs heads that read one number or more, got the sizes {self.sizes}")
+            raise ValueError(
+                f"OutputHeads needs heads that read one number or more, got the sizes {self.sizes}"
+            )
         self.heads = nn.ModuleList(head for _, head in heads)
 
     def forward(self, values: Tensor) -> tuple[Tensor, ...]:
@@ -29,7 +32,7 @@ class OutputHeads(nn.Module):
             values: shape `(*batch, sum of the sizes)`.
         """
         outputs: list[Tensor] = []
-        for head, piece in zip(self.heads, values.split(self.sizes, -1), strict=True):
+        for head, piece in zip(self.heads, torch.split(values, self.sizes, -1), strict=True):
             given = head(piece)
             outputs += [given] if isinstance(given, Tensor) else given
         return tuple(outputs)
