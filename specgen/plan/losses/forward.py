@@ -377,14 +377,6 @@ def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     return found
 
 
-def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
-    """The networks that are called in evaluation mode, perhaps with these parameters only."""
-    parts = (part for made in loss.forward for part in parts_of(made.value))
-    calls = [part for part in parts if isinstance(part, NetworkCall) and part.evaluated]
-    found = {call.network for call in calls if variant in ("", call.variant)}
-    return tuple(network.name for network in loss.networks if network.name in found)
-
-
 def roles_read(loss: CheckedLoss) -> set[str]:
     """The roles that values of the class read from the data, but those that only networks know."""
     networks = loss.networks_by_name
@@ -395,10 +387,3 @@ def roles_read(loss: CheckedLoss) -> set[str]:
         elif isinstance(part, NetworkCall):
             found |= set(networks[part.network].of_data(part))
     return found
-
-
-def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
-    """Whether draws of a policy need gradients."""
-    drawn = (made for made in loss.forward if made.network == network.name)
-    parts = (part for made in drawn for part in parts_of(made.value))
-    return any(isinstance(part, Draw) and part.kind == "rsample" for part in parts)
