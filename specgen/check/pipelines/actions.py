@@ -107,7 +107,9 @@ class ActionReader:
         listed = " and ".join(f"`{one.dotted}`" for one in several)
         message = f"`{self.loss.loss.name}` takes one action, and `{self.env.name}` has {listed}"
         notes = [Note("the environment", self.env.span)]
-        help = "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`"
+        help = (
+            "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`"
+        )
         kinds = {support_of(one.spec) for one in several}
         if kinds <= {"bounded", "unbounded"}:
             size = sum(math.prod(one.stored_shape) for one in several)
