@@ -18,7 +18,7 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import followed, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import followed, norm_part, optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -200,6 +200,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     """Statements that set what changes in training; rates are set anyway, since a resumed training may have others."""
     for one in pipeline.optimizers:
         yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
+        if one.max_grad_norm is not None and one.max_grad_norm.schedule is not None:
+            yield f"parts.{norm_part(one)} = {amount(one.max_grad_norm, unit, total)}"
     exploration = pipeline.acting.exploration
     changes = exploration is not None and not isinstance(pipeline.data, RecordedData)
     if changes and exploration is not None and exploration.amount is not None:
@@ -249,7 +251,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     for one in pipeline.optimizers:
         yield from _names(one.lr)
         if one.max_grad_norm is not None:
-            yield one.max_grad_norm.name
+            yield from _names(one.max_grad_norm)
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount is not None:
         yield from _names(exploration.amount)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.extras import import_extra
 from specgen_runtime.llm.models.autocast import autocasting
-from specgen_runtime.llm.models.body import device_of
+from specgen_runtime.llm.models.body import check_vocabulary, device_of
 from specgen_runtime.llm.models.chosen import PLAIN, Warp
 from specgen_runtime.llm.models.head import evaluating, output_head
 
@@ -230,11 +230,14 @@ def generate_answers(
             make. None for all.
 
     Raises:
-        ValueError: a prompt has no token, or `GenerationSettings.configuration` refuses the settings.
+        ValueError: a prompt has no token, or one that the model does not know; or `GenerationSettings.configuration` refuses the settings.
     """
     empty = [row for row, prompt in enumerate(prompts) if not len(prompt)]
     if empty:
         raise ValueError(f"the prompts of the rows {empty} have no token: there is nothing to go on from")
+    if prompts:
+        together = nn.utils.rnn.pad_sequence(list(prompts), batch_first=True)
+        check_vocabulary(model, together, torch.ones_like(together, dtype=torch.bool))
     processors = import_extra("transformers.generation.logits_process", "language models", "llm")
     config = settings.configuration(model, pad, scorable=scorable)
     asked = [True] * len(prompts) if asked is None else asked
