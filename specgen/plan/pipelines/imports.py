@@ -53,6 +53,7 @@ _MODULES = (
     "NormalParamExtractor",
     "OneHotCategorical",
     "OrnsteinUhlenbeckProcessModule",
+    "OutputHeads",
     "ProbabilisticActor",
     "QValueActor",
     "SafeModule",
@@ -85,6 +86,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
+    "CompositeDistribution": Import("tensordict.nn", "CompositeDistribution"),
     "partial": Import("functools", "partial"),
     **{
         name: Import("specgen_runtime.collectors", name)
