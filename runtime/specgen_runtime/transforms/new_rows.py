@@ -73,14 +73,15 @@ class OneRow:
         self._rows = NewRows(torch.Size())
         self._known: tuple[Any, Any] | None = None
 
-    def once(self, function: Callable[..., Any], *params: Any) -> Any:
-        """`NewRows.once`, as NumPy's numbers."""
+    def once(self, function: Callable[..., T], *params: Any) -> T:
+        """`NewRows.once`, with NumPy's numbers in place of tensors."""
         if self._known is None or self._known[0] != (function, params):
-            made = function(*params, self._rows)
+            made: Any = function(*params, self._rows)
             several = isinstance(made, tuple)
             numbers = tuple([value.numpy()[()] for value in (made if several else (made,))])
             self._known = (function, params), numbers if several else numbers[0]
-        return self._known[1]
+        known: T = self._known[1]
+        return known
 
 
 def reset_mask(tensordict: TensorDictBase) -> Tensor | None:
