@@ -233,8 +233,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
         yield from ("NumberRange", *plan.ranges.uses)
-    if any(method.call is None for method in plan.methods):
+    if any(method.returns is None for method in plan.methods):
         yield "term_alone"
+    if any(method.modes for method in plan.methods):
+        yield "in_loss_modes"
     if any(method.conditional for method in plan.methods):
         yield "check_returned"
     if plan.scalars:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -18,9 +18,9 @@ from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
-from specgen_runtime.transforms.keys import leaf_keys, remove
+from specgen_runtime.transforms.keys import each_key, leaf_keys, normal_key, remove
 from specgen_runtime.transforms.like import box_of
-from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded
+from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -55,16 +55,17 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
+    _known_parts: dict[NestedKey, torch.Size] | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._known_inner, self._known_bounds, self._known_classes = {}, {}, {}
+        self._known_inner, self._known_bounds, self._known_classes, self._known_parts = {}, {}, {}, None
         self._recorded_batch: torch.Size | None = None  # while recorded data of another batch size are turned
 
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={})
+        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={}, _known_parts=None)
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._inv_apply_transform is Transform._inv_apply_transform:
@@ -103,7 +104,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         given: set[NestedKey] = set()
         added: dict[NestedKey, TensorSpec] = {}
         for row in self.keys_inv:
-            keys = [getattr(row, name) for name in self._gives]
+            keys = self._fields(self._gives, [row])
             given.update(keys)
             if keys[0] in present:  # what is taken stands where the first entry that is given does
                 self._check_patterns(row)
@@ -126,9 +127,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """Check the dimensions of what the environment is given in a repetition; raises as `check_pattern` does."""
         sizes: dict[str, tuple[int, NestedKey]] = {}
         for field, pattern in self._inverse_shapes.items():
-            key = getattr(row, field)
-            dims = self._spec(key, INPUTS).shape[self._batch_dims() :]
-            check_pattern(self, key, dims, pattern.split(", ") if pattern else [], sizes)
+            for key in each_key(getattr(row, field)):
+                dims = self._spec(key, INPUTS).shape[self._batch_dims() :]
+                check_pattern(self, key, dims, pattern.split(", ") if pattern else [], sizes)
 
     def _check_inverse(
         self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec], batch: torch.Size
@@ -167,16 +168,33 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     ) -> TensorSpec:
         """The spec of what the policy writes under `outer`, from that of what the environment takes; see `followed`."""
 
-        def inwards(value: Tensor) -> Tensor:
+        def joining(values: list[Tensor]) -> Tensor:
+            return values[0] if outwards is None else outwards(values[0])
+
+        return self._joined_spec([inner], outer, image, joining, dtype)
+
+    def _joined_spec(
+        self,
+        inner: Sequence[NestedKey],
+        outer: NestedKey,
+        image: Literal["structural", "monotone", "interval"],
+        outwards: Joining,
+        dtype: torch.dtype | None = None,
+    ) -> TensorSpec:
+        """As `_outer_spec`, of what stands in place of several keys."""
+
+        def inwards(value: Tensor) -> list[Tensor]:
             with self._drawing_zeros():
-                return self._require(self._inwards(TensorDict({}, []).set(outer, value)), inner)
+                made = self._inwards(TensorDict({}, []).set(outer, value))
+                return [self._require(made, key) for key in inner]
 
         try:
-            return followed(
-                self._spec(inner, INPUTS), outwards or (lambda value: value), inwards, image, dtype
-            )
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__} can't be applied to {inner!r}: {error}") from error
+            return followed([self._spec(key, INPUTS) for key in inner], outwards, inwards, image, dtype)
+        except (ValueError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and len(inner) == 1:
+                raise
+            keys = ", ".join(map(repr, inner))
+            raise ValueError(f"{type(self).__name__} can't be applied to {keys}: {error}") from error
 
     # ----------------------------------------------------------------- values
 
@@ -196,6 +214,85 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                     f" {key!r} is {spec.dtype} {list(shape)}"
                 )
         self._write(tensordict, key, value)
+
+    def _in_place_of(self, keys: str, keyword: str, given: NestedKey | None, default: NestedKey) -> NestedKey:
+        """The key that the policy writes in place of several.
+
+        Args:
+            keys: the argument that names these.
+            keyword, given: the argument that names the key, and what it was given.
+            default: the key without it.
+
+        Raises:
+            ValueError: if the key is named, and none of these.
+        """
+        if given is None:
+            return default
+        if not self._in_keys_inv:
+            raise ValueError(
+                f"{type(self).__name__}: {keyword} is what the policy writes in place of {keys}, which are not given"
+            )
+        return normal_key(given)
+
+    def _together(self, keys: list[NestedKey]) -> list[list[NestedKey]]:
+        """Keys that are read together, for the one repetition that there is; none where nobody named any."""
+        return [keys] if keys else []
+
+    @contextmanager
+    def _parting(self, written: TensorDictBase, made: TensorDictBase, row: InverseRow) -> Iterator[None]:
+        """Compute several keys in the block of what the policy wrote in their place, which is as large as they are.
+
+        Args:
+            written: what the policy wrote.
+            made: takes what the environment is given.
+            row: the keys.
+
+        Raises:
+            RuntimeError: if what the policy wrote has another shape.
+        """
+        known = self.parent is not None or self._given is not None
+        if known and not self._draws_zeros:
+            self._check_parts(written, self._dims_of_parts(made, row), row)
+        try:
+            yield
+        except IndexError as error:
+            shapes = ", ".join(
+                f"{key!r} {list(written[key].shape)}" for key in self._fields(self._takes, [row])
+            )
+            parts = self._fields(self._gives, [row])
+            raise RuntimeError(
+                f"{type(self).__name__} makes {len(parts)} entries of {shapes}, which is too small: {error}"
+            ) from error
+        if not known:
+            self._check_parts(written, self._dims_of_parts(made, row), row)
+
+    def _check_parts(
+        self, written: TensorDictBase, wanted: Mapping[NestedKey, torch.Size], row: InverseRow
+    ) -> None:
+        for key, dims in wanted.items():
+            shape = (*written.batch_size, *dims)
+            if (value := self._read(written, key, tolerant=True)) is not None and value.shape != shape:
+                parts = ", ".join(map(repr, self._fields(self._gives, [row])))
+                raise RuntimeError(
+                    f"{type(self).__name__} reads {key!r} of the shape {list(value.shape)}, and in place of {parts} stands"
+                    f" {list(shape)}"
+                )
+
+    def _dims_of_parts(self, made: TensorDictBase, row: InverseRow) -> dict[NestedKey, torch.Size]:
+        """The dimensions of what the policy writes in place of several keys; in no environment those of such data."""
+        if self.parent is None and self._given is None:
+            twin = self.clone()
+            parts = {key: made[key] for key in self._fields(self._gives, [row])}
+            given = {
+                key: Unbounded(shape=one.shape[made.ndim :], dtype=one.dtype) for key, one in parts.items()
+            }
+            twin.__dict__["_given"] = Composite(given)
+            return {key: spec.shape for key, spec in twin._outer_specs(row).items()}
+        if self._known_parts is None:
+            rank, specs = self._batch_dims(), self._outer_specs(row)
+            self.__dict__["_known_parts"] = {key: spec.shape[rank:] for key, spec in specs.items()}
+        assert self._known_parts is not None
+        return self._known_parts
 
     def _inner(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given."""
@@ -294,7 +391,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _as_taken(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The entries as the policy wrote them, whatever is written from here on."""
-        return tensordict.copy() if len(self.keys_inv) > 1 or len(self._gives) > 1 else tensordict
+        rows = self.keys_inv
+        several = len(rows) > 1 or len(self._gives) > 1 or (bool(rows) and isinstance(rows[0][0], list))
+        return tensordict.copy() if several else tensordict
 
     def _written_by_policy(self, tensordict: TensorDictBase, key: NestedKey, exists: bool) -> Tensor:
         """What the policy wrote; nothing reads it where it does not exist."""
@@ -315,10 +414,10 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             RuntimeError: if the data do not tell it either.
         """
         data = self._data
-        row = next(row for row in self.keys_inv if key in [getattr(row, name) for name in self._gives])
+        row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
         for rank in range(_MOST_DIMS) if data is not None else ():
             twin = self.clone()
-            inner = {getattr(row, name): Unbounded(shape=(1,) * rank) for name in self._gives}
+            inner = {each: Unbounded(shape=(1,) * rank) for each in self._fields(self._gives, [row])}
             twin.__dict__["_given"] = Composite(inner)
             with suppress(RuntimeError, IndexError, ValueError):
                 outer = twin._outer_specs(row)

@@ -331,6 +331,8 @@ class Binder:
             found = [entry for entry in found if entry.dotted not in left_out]
         if role.sorted is not None and role.sorted.decide(arguments.params):
             found = sorted(found, key=lambda entry: _JOINT.join(entry.key))  # as the classes do
+        if not found and role.required and transform.may_have_inverse_keys_only(role):
+            return []  # its users pass those of the inverse alone
         numbered = {f"{role.name}.{index}": entry for index, entry in enumerate(found)}
         return [{**row, **numbered} for row in rows]
 

@@ -206,6 +206,7 @@ class InversePlan:
         call: the call.
         stores: the expressions that write the results.
         networks: whether it calls networks.
+        several: the field of the keys for which it is called one after another; None where it is called once.
     """
 
     specs: OuterSpecsPlan
@@ -217,6 +218,7 @@ class InversePlan:
     call: CallPlan | None = None
     stores: tuple[str, ...] = ()
     networks: bool = False
+    several: str | None = None
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,26 @@ def linear_log_probs(
 
     Returns:
         ``[n]`` each, at least float32.
+
+    Raises:
+        ValueError: there are not as many targets as states, or one is outside the vocabulary.
     """
+    _check_targets(targets, hidden, weight)
     log_probs, entropies = _LinearLogProbs.apply(hidden, weight, bias, targets, temperature, entropy)  # type: ignore[no-untyped-call]
     return log_probs, entropies if entropy else None
+
+
+def _check_targets(targets: Tensor, hidden: Tensor, weight: Tensor) -> None:
+    if targets.shape != hidden.shape[:1]:
+        raise ValueError(f"{list(hidden.shape)} states need as many targets, got {list(targets.shape)}")
+    outside = (targets < 0) | (targets >= len(weight))
+    if torch.compiler.is_compiling():
+        torch._assert_async(~outside.any(), "a target is outside the vocabulary")
+    elif bool(outside.any()):
+        place = int(outside.nonzero()[0])
+        raise ValueError(
+            f"target {place} is token {int(targets[place])}, but the vocabulary has {len(weight)} tokens"
+        )
 
 
 class _LinearLogProbs(torch.autograd.Function):
