@@ -236,6 +236,7 @@ class LearnsPlan:
         typed: the names of these buffers.
         values: the type of what the calls are given: a field of several keys gives a list.
         values_of: parameters whose values are learned where they are not given, each with the buffer.
+        row: the call that computes the new values of one environment by NumPy; None where that needs torch.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -248,6 +249,7 @@ class LearnsPlan:
     typed: tuple[str, ...] = ()
     values: str = "Tensor"
     values_of: tuple[tuple[str, str], ...] = ()
+    row: CallPlan | None = None
 
 
 @dataclass(frozen=True)
