@@ -159,7 +159,8 @@ class KeyPlanner:
         """The keys of an output; None where it does not exist for want of an optional key."""
         made = self._output_keys(output, lines)
         asked = () if output.when is None else output.when.of_keys
-        asked = tuple(atom for atom in asked if not (atom.holds and atom.name == output.each))
+        own = (output.each, output.name)  # the keys of an output that users may leave out say that themselves
+        asked = tuple(atom for atom in asked if not (atom.holds and atom.name in own))
         if not asked:
             return made
         there = " and ".join(f"{atom.name}_key is {'not ' if atom.holds else ''}None" for atom in asked)
@@ -259,6 +260,8 @@ class KeyPlanner:
                 return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
             if output.keyword == name:
+                if output.left_out:
+                    return Argument(name, _MAYBE, "None")
                 if output.each is None:
                     return Argument(name, named("NestedKey"), key_literal(output.key))
                 if output.same:
@@ -280,7 +283,7 @@ class KeyPlanner:
             yield name, made
         for keyword, output in {one.keyword: one for one in self.outputs if one.keyword is not None}.items():
             made = _key(keyword, leaf=not output.whole)
-            if output.same:
+            if output.same or output.left_out:
                 made = using(f"None if {keyword} is None else {made}", *made.uses)
             yield keyword, made
 
