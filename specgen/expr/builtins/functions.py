@@ -135,8 +135,8 @@ def infer_where(site: Site) -> Typed | None:
     if not pointwise.is_condition(site, condition):
         return None
     branches = (then, otherwise)
-    if condition.type.python and all(branch.type.dtype == "list" for branch in branches):
-        return _list_of_either(site)
+    if (sizes := _list_of_either(site)) is not None:
+        return sizes
     dtype = site.joined(branches, bools=True)
     if dtype is None:
         return None
@@ -161,11 +161,14 @@ def infer_where(site: Site) -> Typed | None:
     return node if size is None else replace(node, interval=Interval.of_size(size))
 
 
-def _list_of_either(site: Site) -> Typed:
-    """The sizes that a choice of the constructor is; how many there are is known where both have as many."""
+def _list_of_either(site: Site) -> Typed | None:
+    """The sizes that a choice of the constructor is, if it is one of lists; their number where both have as many."""
     condition, then, otherwise = site.values
     if isinstance(condition.static, bool):
-        return then if condition.static else otherwise
+        chosen = then if condition.static else otherwise
+        return chosen if chosen.type.dtype == "list" else None
+    if not condition.type.python or any(one.type.dtype != "list" for one in (then, otherwise)):
+        return None
     alike = then.type.dims == otherwise.type.dims
     return site.node(then.type if alike else Type("list", (Sym.named("dims"),), "ctor"))
 
