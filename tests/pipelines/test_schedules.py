@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.training import cosine, linear
+from torch.nn.utils import parameters_to_vector
 
 from tests.pipelines.small import small_config
 from tests.pipelines.test_ends import DQN, PPO, trained
@@ -55,3 +57,30 @@ def test_the_fraction_of_a_soft_update_is_one(tmp_path: Path) -> None:
         for wrong in (1.5, -0.1, float("nan"), True):
             with pytest.raises(ValueError, match=r"tau must be in \[0, 1\], got"):
                 updater.tau = wrong
+
+
+def test_the_largest_norm_of_gradients_follows_a_schedule(tmp_path: Path) -> None:
+    """That of one optimizer shrinks, and that of the other, which has none, stays: so do the steps that both take."""
+    changes = (
+        "optimizer:\n"
+        "      actor: {of: [actor_network], sgd: {lr: 0.1}, max_grad_norm: 'linear(0.1, 0.01, over=32)'}\n"
+        "      critic: {of: [critic_network], sgd: {lr: 0.1}, max_grad_norm: 0.1}"
+    )
+    with trained(PPO, changes, tmp_path) as module:
+        config = small_config(module, epochs=1, minibatch_size=8)
+        parts = module.Training(config)
+        assert parts.actor_max_grad_norm == 0.1
+        assert not hasattr(parts, "critic_max_grad_norm")
+        parts = module.train(config, folder=tmp_path / "run")
+        assert parts.actor_max_grad_norm == pytest.approx(0.01)  # 40 frames in front of the last batch
+        networks = (parts.actor_network, parts.critic_network)
+        before = [parameters_to_vector(one.parameters()).detach() for one in networks]
+        batch = parts.collector.next()
+        with torch.no_grad():
+            parts.estimator(batch)
+        metrics = module.update(parts, batch.select(*parts.stored).reshape(-1))
+        assert metrics.actor_grad_norm > 0.1
+        assert metrics.critic_grad_norm > 0.1
+        after = [parameters_to_vector(one.parameters()).detach() for one in networks]
+        steps = [float((new - old).norm()) for new, old in zip(after, before, strict=True)]
+        assert steps == pytest.approx([0.001, 0.01], rel=0.01)

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.peers
 
 NOT_YET = {
     "MultiAction": {"stack_observations"},
-    "Stack": {"in_key_inv", "out_keys_inv"},
 }
 METHODS_LACKING = {
     "ActionChunkTransform": {

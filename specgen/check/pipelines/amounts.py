@@ -186,14 +186,17 @@ def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -
     if lr.setting.default > bound:
         message = f"`{optimizer.kind}` moves weights by about {lr.setting.default:g} at each step"
         sink.add(value_rules.LARGE_STEP.at(lr.setting.span, message, help="write `lr: 3.0e-4`"))
-    if lr.schedule is None or len(lr.further) < 2:
-        return
-    end, over = lr.further[:2]
-    if end is not None and over is not None and end.default == 0 and over.default < total.default:
-        message = f"`lr` is 0 after {over.default} frames, and the training ends after {total.default}"
-        notes = [Note("the end of the training", total.span)]
-        help = "leave `over` out: the schedule lasts as long as the training"
-        sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
+    for field, number in (("lr", lr), ("max_grad_norm", optimizer.max_grad_norm)):
+        if number is None or number.schedule is None or len(number.further) < 2:
+            continue
+        end, over = number.further[:2]
+        if end is not None and over is not None and end.default == 0 and over.default < total.default:
+            message = (
+                f"`{field}` is 0 after {over.default} frames, and the training ends after {total.default}"
+            )
+            notes = [Note("the end of the training", total.span)]
+            help = "leave `over` out: the schedule lasts as long as the training"
+            sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
 
 
 def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:

@@ -89,7 +89,7 @@ _FACTS = (
     Fact("gamma", "float", "discount of one step", _FRACTION, shared=True),
     Fact("lmbda", "float", "decay of the trace of the estimator", _FRACTION),
     Fact("every", "int", "updates between two steps of the optimizer", _COUNT),
-    Fact("max_grad_norm", "float", "gradients are scaled down to this norm", _POSITIVE),
+    Fact("max_grad_norm", "float", "gradients are scaled down to this norm", _POSITIVE, scheduled=True),
     Fact("weight_decay", "float", "decay of the weights", _NONNEGATIVE),
     Fact("momentum", "float", "momentum of the optimizer", _FRACTION),
     Fact("beta1", "float", "decay of the mean of gradients", ((">=", 0.0), ("<", 1.0))),

@@ -283,7 +283,7 @@ class PipelineOptimizer:
     settings: Mapping[str, Setting]
     parts: tuple[str, ...]
     every: Setting | None
-    max_grad_norm: Setting | None
+    max_grad_norm: Amount | None
     span: Span
 
     @property
@@ -354,7 +354,7 @@ class CheckedPipeline:
             data.beta if isinstance(data, ReplayData) else None,
             None if targets is None else targets.amount,
         ]
-        found += [one.lr for one in self.optimizers]
+        found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]
         return tuple(one for one in found if one is not None)

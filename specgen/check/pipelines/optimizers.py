@@ -83,7 +83,7 @@ class OptimizerReader:
                 if setting is not None:
                     settings[field] = setting
         every = self.numbers.setting(*place, "every", owner=name, fact=self._fact("every", name))
-        norm = self.numbers.setting(
+        norm = self.numbers.amount(
             *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
         )
         parts = self._parts(group, place) if self.losses else None

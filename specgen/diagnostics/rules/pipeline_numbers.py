@@ -8,8 +8,8 @@ SCHEDULE_END = Rule(
     "SG538",
     "a schedule that ends too early or too late",
     """\
-A schedule that lasts longer than the training never comes to its last value. One that brings `lr` to 0 before the end leaves
-the rest of the training without effect.
+A schedule that lasts longer than the training never comes to its last value. One that brings `lr` or `max_grad_norm` to 0
+before the end leaves the rest of the training without effect.
 
 ```yaml
 optimizer: {adam: {lr: "linear(1.0e-3, 0.0, over=1_000_000)"}}

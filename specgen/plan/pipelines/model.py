@@ -59,6 +59,7 @@ class UpdatePlan:
         terms: their terms that are summed in each update.
         delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
         optimizers: the attributes of the optimizers.
+        configured: whether it reads hyper-parameters.
         norms: the norms of gradients that are logged, each with the statement that gives it.
         steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
         targets: whether targets follow.
@@ -73,6 +74,7 @@ class UpdatePlan:
     terms: tuple[Text, ...]
     delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
     optimizers: tuple[str, ...]
+    configured: bool
     norms: tuple[tuple[str, Text], ...]
     steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
     targets: bool
@@ -84,11 +86,6 @@ class UpdatePlan:
     def delayed(self) -> bool:
         """Whether something happens in some updates only."""
         return bool(self.delayed_terms) or any(every is not None for every, _ in self.steps)
-
-    @property
-    def configured(self) -> bool:
-        """Whether it reads hyper-parameters."""
-        return self.delayed or bool(self.norms) or bool(self.accumulate)
 
 
 @dataclass(frozen=True)

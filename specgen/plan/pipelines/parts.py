@@ -48,6 +48,11 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
     return f"{optimizer.name}_optimizer" if optimizer.name else "optimizer"
 
 
+def norm_part(optimizer: PipelineOptimizer) -> str:
+    """The attribute of the norm that gradients of an optimizer are scaled down to, where that changes in training."""
+    return f"{optimizer.name}_max_grad_norm" if optimizer.name else "max_grad_norm"
+
+
 def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     recurrent = are_recurrent(pipeline.networks)
@@ -102,6 +107,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part(loss.part("updater"), using(updater, name))
     for optimizer in pipeline.optimizers:
         yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
+        norm = optimizer.max_grad_norm
+        if norm is not None and norm.schedule is not None:  # `update` reads what it is at present
+            yield made_part(norm_part(optimizer), using(f"config.{norm.name}"))
     if apart:  # behind all that draws first weights: copies change none of them
         yield from acting_parts(pipeline)
     if pipeline.workers is not None:  # a collector of workers draws a seed, too

@@ -18,7 +18,7 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import followed, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import followed, norm_part, optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -136,7 +136,10 @@ def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
     if loss.estimation.kind != GROUP_ADVANTAGE:
         return f"parts.{loss.part('estimator')}(batch)"
     (advantage,) = loss.estimated
-    words, function = ['batch["next", "reward"]', 'batch["group"]'], _group_advantage(pipeline)
+    group = 'batch["group"]'
+    if pipeline.workers is not None:
+        group = f"groups_of_workers({group}, config.{pipeline.workers.count.name})"
+    words, function = ['batch["next", "reward"]', group], _group_advantage(pipeline)
     if pipeline.turns is not None:
         words += [_collected(("collector", "traj_ids")), _collected(GIVEN)]
     return f"batch[{key_text(advantage.key)}] = {function}({', '.join(words)})"
@@ -200,6 +203,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     """Statements that set what changes in training; rates are set anyway, since a resumed training may have others."""
     for one in pipeline.optimizers:
         yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
+        if one.max_grad_norm is not None and one.max_grad_norm.schedule is not None:
+            yield f"parts.{norm_part(one)} = {amount(one.max_grad_norm, unit, total)}"
     exploration = pipeline.acting.exploration
     changes = exploration is not None and not isinstance(pipeline.data, RecordedData)
     if changes and exploration is not None and exploration.amount is not None:
@@ -249,7 +254,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     for one in pipeline.optimizers:
         yield from _names(one.lr)
         if one.max_grad_norm is not None:
-            yield one.max_grad_norm.name
+            yield from _names(one.max_grad_norm)
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount is not None:
         yield from _names(exploration.amount)
@@ -280,6 +285,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield from ("ClassVar", "NestedKey", "Sequence")
     if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
         yield _group_advantage(pipeline)
+        yield from () if pipeline.workers is None else ("groups_of_workers",)
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
     if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):

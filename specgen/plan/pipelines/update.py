@@ -10,7 +10,7 @@ from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
-from specgen.plan.pipelines.parts import followed, optimizer_part
+from specgen.plan.pipelines.parts import followed, norm_part, optimizer_part
 from specgen.plan.pipelines.read_keys import GIVEN
 
 
@@ -44,6 +44,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
             (name, tuple(term for term, other in every.items() if other == name)) for name in delayed
         ),
         optimizers=tuple(optimizer_part(one) for one in pipeline.optimizers),
+        configured=_is_configured(pipeline),
         norms=tuple(
             (_norm(one), _clipped(one))
             for one in pipeline.optimizers
@@ -56,6 +57,18 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         else "",
         next_actions=tuple((one.loss, one.network) for one in pipeline.next_actions),
         given=", ".join(map(literal, GIVEN)) if pipeline.turns is not None else "",
+    )
+
+
+def _is_configured(pipeline: CheckedPipeline) -> bool:
+    """Whether an update reads hyper-parameters."""
+    data, targets = pipeline.data, pipeline.targets
+    norms = [one.max_grad_norm for one in pipeline.optimizers]
+    return (
+        any(norm is not None and norm.schedule is None for norm in norms)
+        or any(one.every is not None for one in pipeline.optimizers)
+        or (targets is not None and targets.every is not None)
+        or (isinstance(data, OnPolicyData) and data.accumulate is not None)
     )
 
 
@@ -87,7 +100,10 @@ def _clipped(optimizer: PipelineOptimizer) -> str:
     """The call that scales gradients down, and returns their norm."""
     assert optimizer.max_grad_norm is not None
     parameters = f'parts.{optimizer_part(optimizer)}.param_groups[0]["params"]'
-    return f"clip_grad_norm_({parameters}, config.{optimizer.max_grad_norm.name})"
+    most = f"config.{optimizer.max_grad_norm.name}"
+    if optimizer.max_grad_norm.schedule is not None:
+        most = f"parts.{norm_part(optimizer)}"
+    return f"clip_grad_norm_({parameters}, {most})"
 
 
 def _steps(pipeline: CheckedPipeline) -> Iterator[tuple[str | None, str]]:
