@@ -32,6 +32,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
         field_otherwise_called(name, fields)
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
+        or _within(outer, name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
         or f"the fields here are {', '.join(fields)}"
     )
@@ -54,6 +55,13 @@ def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
             if isinstance(node, Mapping) and len(outer) > 1:
                 below.append(([*inner, field], node.get(field)))
     return None
+
+
+def _within(outer: Place, name: str, fields: Collection[str]) -> str | None:
+    """Where the field belongs, if that is within one of the fields that might stand beside it."""
+    found = [(field, named_as(name, fields_of(models_at([*outer, field])))) for field in fields]
+    meant = [(field, inner) for field, inner in found if inner is not None]
+    return f"write `{meant[0][0]}: {{{meant[0][1]}: …}}`" if len(meant) == 1 else None
 
 
 def fields_at(found: Node | None, place: Place, *, without: Collection[str] = ()) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from specgen.check.pipelines.heads_model import QValueHead
-from specgen.check.pipelines.layers import is_index
+from specgen.check.pipelines.readable import is_index
 from specgen.check.pipelines.layers_model import (
     Layers,
     OwnLayers,
