@@ -45,7 +45,7 @@ class InKey(Declaration):
         with_: the role that this one goes along with, one key for each of its keys (`with`).
         key: one key, the same for all that the transform treats one by one.
         beside: the role beside whose key `key` stands.
-        keyword: the constructor keyword with which users choose `key`.
+        keyword: the constructor keyword with which users choose `key`, or the keys of an inverse `all`.
         all: the keys that the transform reads together.
         but: the role whose keys `all` leaves out.
         varargs: whether users pass the keys of `all` one after another, not as `in_keys`.
@@ -88,6 +88,7 @@ class OutKey(Declaration):
     Attributes:
         each: the role that it follows.
         key: the one key that it is written under.
+        inverse: whether the policy writes `key` in place of the keys of an inverse role with `all`.
         name: the last part of its key: a name, `same`, or a pattern with `{}` for the last part of the input's key.
         type: its type; `...` stands for the dimensions of the role, `like(x)` for the type of another.
         keyword: the constructor keyword with which users choose `name`; without one, `out_keys` does.
@@ -101,6 +102,7 @@ class OutKey(Declaration):
 
     each: str | None = None
     key: str | None = None
+    inverse: bool = False
     name: str = "same"
     type: str | None = None
     keyword: str | None = None

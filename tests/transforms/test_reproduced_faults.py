@@ -18,7 +18,6 @@ from specgen_std.transforms import (
     RandomTruncationTransform,
     RewardClipping,
     SelectTransform,
-    Stack,
     StepCounter,
     TargetReturn,
     ToTensorImage,
@@ -156,7 +155,6 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
         (FlattenAction, {"action_shape": (2, 3)}),
         (ToTensorImage, {"shape_tolerant": True}),
         (RandomTruncationTransform, {"min_horizon": 1, "max_horizon": 2, "done_key": "done"}),
-        (Stack, {"in_keys": ["a"], "in_key_inv": "b", "out_keys_inv": ["c"]}),
     ],
 )
 def test_keywords_that_are_not_taken(make: type, keywords: dict[str, Any]) -> None:

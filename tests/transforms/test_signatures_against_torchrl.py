@@ -17,7 +17,6 @@ NOT_YET = {
     "CatFrames": {"future", "mask_key"},
     "FlattenAction": {"action_shape"},
     "MultiAction": {"stack_observations"},
-    "Stack": {"in_key_inv", "out_keys_inv"},
 }
 METHODS_LACKING = {
     "ActionChunkTransform": {

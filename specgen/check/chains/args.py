@@ -81,6 +81,7 @@ def read_arguments(
         for name in transform.signature
         if name in _LISTS and not (recorded and not name.endswith("_inv"))
     ]
+    lists += [role.keyword for role in transform.roles if role.form == "all" and role.keyword is not None]
     lists += [role.keyword for role in transform.roles if role.form == "each" and role.keyword is not None]
     lists += ["in_keys_inv" if role.inverse else "in_keys" for role in transform.roles if role.varargs]
     params = {param.name: param for param in transform.params}

@@ -134,12 +134,12 @@ def _read_loss(
 
 
 def _of_action(loss: CheckedLoss, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
-    """The loss with the key of the only action of an environment, and that key if it is not the loss's own."""
-    keys = [entry.key for entry in env.actions]
-    named = [role for role in loss.roles if role.name == "action" and role.key not in keys]
-    if len(keys) != 1 or not named:
+    """The loss with the key of an environment's action, or of what holds several, and that key if it is not the loss's own."""
+    key = env.action_key
+    named = [role for role in loss.roles if role.name == "action" and role.key != key]
+    if key is None or not named:
         return loss, {}
-    found = {role.accepted: keys[0] for role in named}
+    found = {role.accepted: key for role in named}
     return replace(loss, roles=_with_keys(loss, found)), found
 
 
@@ -314,9 +314,9 @@ def with_networks(
     names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
     arguments = dict(found.arguments)
     actions = [
-        one.head.action.spec
+        one.head.only.action.spec
         for one in networks
-        if isinstance(one.head, PolicyHead) and one.head.family.discrete
+        if isinstance(one.head, PolicyHead) and one.head.only is not None and one.head.discrete
     ]
     if (
         actions

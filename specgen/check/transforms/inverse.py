@@ -12,6 +12,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import Binding, SpecType, Symbol, Type, Typed, full, infer, parse_type
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.source_text import Excerpt
@@ -120,6 +121,17 @@ class OuterTypes:
             )
         )
 
+    def of_no_expression(self, name: str) -> None:
+        """Report an output in place of several keys whose type is not that of an expression of them."""
+        several = [role.name for role in self.roles.values() if role.several_given]
+        self.sink.add(
+            policy_rules.SEVERAL_GIVEN.at(
+                self.file.key_span(*self.path, "out", name),
+                f"`{name}` stands in place of several keys, and no expression of them says its type",
+                help=f"write `type: like(stack(*{(several or ['parts'])[0]}, axis=-1))`",
+            )
+        )
+
     def kind(self, name: str, spec: SpecType, role: Role) -> tuple[SpecType, Dims] | None:
         """The type of an output that is a choice among classes, with its dimensions; None after a mistake."""
         here = (*self.path, "out", name, "type")
@@ -198,13 +210,16 @@ class OuterTypes:
                 type_ = types[role.name]
                 symbol = Symbol(f"{root}.outer.in.{role.name}", role.name, type_, full(type_.dtype))
                 symbols[f"outer.in.{role.name}"] = symbol
-                scope[role.name] = Binding(type_, symbol.interval, what="role", symbol=symbol)
+                several = () if role.several_given else None
+                scope[role.name] = Binding(
+                    type_, symbol.interval, what="role", symbol=symbol, several=several
+                )
         for name, symbol in fact_symbols(f"{root}.outer", self.roles.values(), (), types):
             scope[name] = Binding(symbol.type, symbol.interval, what="bound", symbol=symbol)
         found: list[Output] = []
         statements: list[Statement] = []
         for output in outputs:
-            statement = self._like(output, scope) if output.inverse and output.each else None
+            statement = self._like(output, scope) if output.inverse else None
             if statement is not None:
                 statements.append(statement)
                 output = replace(output, inferred=replace(statement.typed.type, level="batch"))

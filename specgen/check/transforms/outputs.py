@@ -103,6 +103,14 @@ class Outputs:
                 )
             )
             return None
+        if out.inverse and out.each is not None:
+            self.sink.add(
+                rules.UNKNOWN_FIELD.at(
+                    self.file.key_span(*here, "inverse"),
+                    f"`inverse` goes with `key:`; `{name}` is what the policy writes if `{out.each}` is an inverse role",
+                )
+            )
+            return None
         if not self._key_fits(here, out):
             return None
         if out.each is not None and out.each not in self.roles:
@@ -122,7 +130,8 @@ class Outputs:
                 rules.WRONG_TARGET.at(
                     self.file.span(*here, "each"),
                     f"`{role.name}` stands for several keys at once, so no output can follow each of them",
-                    help="write `key:` and the key of the output",
+                    help="write `key:` and the key of the output"
+                    + (", and `inverse: true`" if role.several_given else ""),
                 )
             )
             return None
@@ -130,11 +139,14 @@ class Outputs:
         interval = None
         if spec is not None and spec.low is not None and spec.high is not None:
             interval = (min(flatten(spec.low)), max(flatten(spec.high)))
-        inverse = role is not None and role.inverse
+        inverse = out.inverse or (role is not None and role.inverse)
         if like is None and spec is None and isinstance(self.transform.offline, Recursion):
             like = out.each
         if out.type is None and role is not None and inverse:
             self.outer.untyped(name, role)
+        if out.inverse and (like is not None or spec is not None or out.type is None):
+            self.outer.of_no_expression(name)
+            return None
         kind = None
         if spec is not None and spec.kind in COUNTED and role is not None:
             made = self.outer.kind(name, spec, role)
@@ -204,7 +216,7 @@ class Outputs:
         fallback = None if role is None else role.name
         if spec is None:
             return fallback, None
-        inverse = role is not None and role.inverse
+        inverse = out.inverse or (role is not None and role.inverse)
         if spec.like is not None and not isinstance(spec.like_expr, Name):
             if not inverse:
                 self.sink.add(

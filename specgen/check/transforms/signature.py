@@ -87,7 +87,7 @@ def usual_signature(
         mine = [role for role in roles if role.inverse == inverse]
         listed = next((role for role in mine if role.listed), None)
         if listed is not None:
-            names.append(f"in_keys{suffix}")
+            names.append(listed.list_argument)
         names += [role.keyword for role in mine if role.form == "each" and role.keyword is not None]
         if any(chosen_by_out_keys(output, roles) and output.inverse is inverse for output in outputs):
             names.append(f"out_keys{suffix}")

@@ -264,6 +264,29 @@ def _infer_squeeze(site: Site) -> Typed | None:
     return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis)
 
 
+def _infer_select(site: Site) -> Typed | None:
+    (x,) = site.values
+    if not _is_array(site, x, 1):
+        return None
+    axis, index = cast("Axis", site.options["axis"]), cast("Typed", site.options["index"])
+    place, here = place_of(x.type.dims, axis), index.static
+    size = None if place is None else x.type.dims[place]
+    if isinstance(here, int) and (here < 0 or (isinstance(size, int) and here >= size)):
+        message = f"element {here} is not in a dimension of {size or 'a size that nobody knows'}"
+        site.fail(rules.INDEX_UNPROVEN, message, at=index)
+        return None
+    if place is None:
+        dims = inexact(x.type.dims, -1)
+        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, index=index)
+    dims = (*x.type.dims[:place], *x.type.dims[place + 1 :])
+    return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, index=index)
+
+
+def _show_select(node: Typed, printer: Printer) -> Printed:
+    index = cast("Typed", node.options["index"])
+    return method(printer.logical(node.args[0]), "select", node_axis(node, printer), printer.text(index))
+
+
 def _infer_unsqueeze(site: Site) -> Typed | None:
     (x,) = site.values
     if not _is_array(site, x):
@@ -342,6 +365,17 @@ DIMENSIONS: tuple[Builtin, ...] = (
             printer.logical(node.args[0]), "squeeze", node_axis(node, printer)
         ),
         reference=lambda np, x, axis: np.squeeze(x, axis),
+    ),
+    Builtin(
+        name="select",
+        signature="select(x, index, axis=-1)",
+        family="shape",
+        doc="The elements of `x` at one place along an axis, which is gone then: `x[:, i]`, for an axis that is a parameter.",
+        params=(_X, Param("index", "int"), Param("axis", "axis", -1)),
+        infer=_infer_select,
+        interval=ranges.same,
+        torch=_show_select,
+        reference=lambda np, x, axis, index: np.take(x, index, axis=axis),
     ),
     Builtin(
         name="unsqueeze",

@@ -64,8 +64,11 @@ def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
     several = next((role for role in transform.roles if role.varargs), None)
     if several is not None:
         yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+    given = [role.list_argument for role in transform.roles if role.several_given]
     for name in transform.signature:
-        if name in KEY_LISTS or (name == "done_key" and transform.recursion is not None):
+        if name in given:
+            yield "in_keys_inv", name
+        elif name in KEY_LISTS or (name == "done_key" and transform.recursion is not None):
             yield name, name
 
 
