@@ -374,6 +374,9 @@ def test_data_that_make_no_sense() -> None:
         of_tokens(bad)
     with pytest.raises(ValueError, match="generate=False"):
         wrapper(generate=True).get_dist(of_chats(CHATS))
+    nothing = TensorDict({"tokens": {"prompt": torch.zeros(2, 0).long()}}, [2])
+    with pytest.raises(ValueError, match=r"prompts of the rows \[0, 1\] have no token"):
+        wrapper(input_mode="tokens", generate=True)(nothing)
 
 
 @pytest.mark.parametrize("generate", [False, True])

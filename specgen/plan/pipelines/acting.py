@@ -23,6 +23,8 @@ def acting_parts(pipeline: CheckedPipeline) -> Iterator[Code]:
         made = call_of_trunk(trunk, "acting_")
         yield made_part(f"acting_{trunk.name}", using(f"{made}.to(self.policy_device)", *made.uses))
     for network in copies:
+        if network.language_model is not None:
+            continue  # environments run it, so that it is there already
         made = call_of(network, "exploring", "acting_")
         yield made_part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
         copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"

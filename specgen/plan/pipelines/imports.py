@@ -98,7 +98,10 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "with_transform": Import("specgen_runtime.collectors", "with_transform"),
     **{
         name: Import("specgen_runtime.llm", name)
-        for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
+        for name in (
+            *("RetrieveLogProb", "conversation_advantage", "group_advantage", "groups_of_workers"),
+            "recorded_conversations",
+        )
     },
     "warn_of_coarse_parameters": Import("specgen_runtime.llm.models.coarse", "warn_of_coarse_parameters"),
     "CommonStatistics": Import("specgen_runtime.transforms", "CommonStatistics"),

@@ -169,7 +169,7 @@ class GenerationSettings:
             scorable: whether only what a scorer can repeat may change the logits.
 
         Raises:
-            ValueError: something else does.
+            ValueError: something else does, or answers are searched for.
         """
         config = copy.deepcopy(model.generation_config)
         unknown = config.update(
@@ -188,6 +188,11 @@ class GenerationSettings:
         if unknown:
             raise ValueError(
                 f"generate_kwargs that transformers does not know: {', '.join(map(repr, unknown))}"
+            )
+        if (config.num_beams or 1) > 1:
+            raise ValueError(
+                f"num_beams={config.num_beams}: a beam search draws no answers whose probabilities were known; leave it out, "
+                "or write num_beams=1"
             )
         changed = {name: getattr(config, name, None) for name in NEUTRAL}
         changed = {name: value for name, value in changed.items() if value not in (None, NEUTRAL[name])}
