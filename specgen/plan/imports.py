@@ -193,6 +193,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
         yield from ("ClassVar",) if plan.learns.values_of else ()
         yield from ("Any",) if plan.learns.values == "Any" else ()
+        yield from () if plan.learns.row is None else ("Any", "OneRow")
     columns = plan.columns
     if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
         yield from ("ClassVar", "Mapping")
