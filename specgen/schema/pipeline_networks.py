@@ -98,7 +98,7 @@ class NetworkBody(Declaration):
     dist: (
         Literal[
             "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal",
-            "tanh_normal", "truncated_normal", "delta", "tanh_delta",
+            "tanh_normal", "truncated_normal", "beta", "ordinal", "onehot_ordinal", "delta", "tanh_delta",
         ] | None
     ) = None  # fmt: skip
     scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None

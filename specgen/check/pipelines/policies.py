@@ -64,7 +64,7 @@ class PolicyReader:
             None,
         )
         size = action.spec.classes if family.discrete else math.prod(action.type.shape)
-        outputs = size * (2 if scale == "state" else 1)
+        outputs = size * (len(family.parameters) if scale == "state" or family.extractor else 1)
         return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
 
     def _family(
@@ -74,8 +74,10 @@ class PolicyReader:
         default = default_family(action, masked=masked, certain=certain)
         if body.dist is None:
             if default is None:
-                message = f"no distribution of a policy is over `{action.dotted}`, {action.spec}"
-                self.sink.add(rules.DISTRIBUTION.at(self.file.key_span(*here), message))
+                message = f"no distribution of a policy is over `{action.dotted}`, {shown(action)}"
+                self.sink.add(
+                    rules.DISTRIBUTION.at(self.file.key_span(*here), message, help=_no_default(action))
+                )
             return default
         family = FAMILIES[body.dist]
         fits = family.support == support_of(action.spec)
@@ -91,7 +93,10 @@ class PolicyReader:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
-        help = None if default is None else f"write {default.name}, or leave it out"
+        alike = FAMILIES.get(f"onehot_{family.name}")
+        if alike is not None and alike.support == support_of(action.spec) and not masked:
+            default = alike
+        help = _no_default(action) if default is None else f"write {default.name}, or leave it out"
         self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
         return None
 
@@ -102,9 +107,8 @@ class PolicyReader:
         if not family.scaled:
             if body.scale is not None:
                 span = self.file.key_span(*self.path, "networks", name, "scale")
-                self.sink.add(
-                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
-                )
+                help = "leave it out, or write `scale: drop` where it is inherited"
+                self.sink.add(rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help=help))
             return None, None
         if not isinstance(body.scale, Scale):
             return "state", None
@@ -166,6 +170,11 @@ class PolicyReader:
         self.sink.remove(first)
         further = (Note(found.message, note.span) for note in found.notes)
         self.sink.add(replace(first, notes=(*first.notes, *further)))
+
+
+def _no_default(action: Entry) -> str | None:
+    """What to write where a policy has no distribution by default."""
+    return "declare both of its bounds, or none" if support_of(action.spec) == "half_bounded" else None
 
 
 _SUPPORTS = {

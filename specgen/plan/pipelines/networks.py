@@ -209,6 +209,9 @@ def _policy(
         words += ["make_param=False"] if head.scale == "fixed" else []
         scale = f"AddStateIndependentNormalScale({', '.join(words)})"
         lines = [f"net = {_followed(made, scale, uses)}"]
+    elif family.extractor:
+        uses.add(family.extractor)
+        lines = [f"net = {_followed(made, f'{family.extractor}()', uses)}"]
     names = [key_text(key) for key in head.parameter_keys]
     module = f"SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])"
     if made.modules:
