@@ -247,11 +247,22 @@ class Estimation:
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
+    """How targets of a loss follow: `soft` by a fraction, `hard` every so many updates.
+
+    Attributes:
+        amount: the fraction, or how many updates.
+        every: updates that lie between two of its steps; None for a step in each.
+        loss: the attribute of the loss.
+        part: that of the updater.
+        networks: the loss's networks whose targets they are; empty for all.
+    """
 
     kind: Literal["soft", "hard"]
     amount: Amount
-    every: Setting | None = None
+    every: Setting | None
+    loss: str
+    part: str
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -317,6 +328,7 @@ class CheckedPipeline:
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.
+        targets: how targets follow.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
         precision: of what networks compute.
@@ -335,7 +347,7 @@ class CheckedPipeline:
     acting: Acting
     losses: tuple[PipelineLoss, ...]
     data: PipelineData
-    targets: TargetUpdates | None
+    targets: tuple[TargetUpdates, ...]
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
@@ -348,12 +360,10 @@ class CheckedPipeline:
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """The numbers that may change in training."""
-        exploration, data, targets = self.acting.exploration, self.data, self.targets
+        exploration, data = self.acting.exploration, self.data
         found = [None if exploration is None else exploration.amount]
-        found += [
-            data.beta if isinstance(data, ReplayData) else None,
-            None if targets is None else targets.amount,
-        ]
+        found.append(data.beta if isinstance(data, ReplayData) else None)
+        found += dict.fromkeys(one.amount for one in self.targets)
         found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]

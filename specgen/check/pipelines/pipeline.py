@@ -29,7 +29,13 @@ from specgen.check.pipelines.losses import (
     read_losses,
     with_networks,
 )
-from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.model import (
+    Acting,
+    CheckedPipeline,
+    PipelineLoss,
+    PipelineOptimizer,
+    TargetUpdates,
+)
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.next_actions import next_actions
 from specgen.check.pipelines.numbers import Numbers
@@ -106,7 +112,8 @@ class _Pipeline:
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
-        acting = targets = None
+        acting: Acting | None = None
+        targets: tuple[TargetUpdates, ...] = ()
         if losses is not None:
             reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
             acting = reader.acting(losses, data)
