@@ -63,7 +63,7 @@ def test_each_network_has_its_own_pace(tmp_path: Path) -> None:
 
 
 def test_a_resumed_training_has_both_updaters(tmp_path: Path) -> None:
-    changes = "target_updater: {actor_network: {hard: {interval: 50}}, qvalue_network: {soft: {tau: 'linear(0.1, 0.01)'}}}"
+    changes = "target_updater: {actor_network: {hard: {interval: 50}}, qvalue_network: {soft: {tau: 'linear(0.1, 0.01, over=1_000)'}}}"
     with trained(TD3, changes, tmp_path) as module:
         config = small_config(module, total_frames=40, actor_network_interval=5)
         whole = module.train(config, folder=tmp_path / "whole")

@@ -15,9 +15,9 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineOptimizer,
     Setting,
-    TargetUpdates,
 )
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules

@@ -15,6 +15,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head, ModelHead
 from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
@@ -243,26 +244,6 @@ class Estimation:
     arguments: Mapping[str, object]
     when: Literal["batch", "epoch"] | None
     average_gae: Span | None = None
-
-
-@dataclass(frozen=True)
-class TargetUpdates:
-    """How targets of a loss follow: `soft` by a fraction, `hard` every so many updates.
-
-    Attributes:
-        amount: the fraction, or how many updates.
-        every: updates that lie between two of its steps; None for a step in each.
-        loss: the attribute of the loss.
-        part: that of the updater.
-        networks: the loss's networks whose targets they are; empty for all.
-    """
-
-    kind: Literal["soft", "hard"]
-    amount: Amount
-    every: Setting | None
-    loss: str
-    part: str
-    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from specgen.check.pipelines.visible import Scopes, Visible
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
+from specgen.schema.fields import Declaration
 from specgen.schema.load import SchemaFile, is_dropped, load, to_data
 from specgen.schema.pipeline import OPTIMIZERS, OptimizerGroup, Pipeline, TargetUpdate, names_losses
 from specgen.source import Mapping as MappingNode
@@ -37,7 +38,7 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 """Fields of which there is one at most, by where they stand: another one takes the place of the parent's."""
 
 
-_ONE_FOR_ALL = {"optimizer": OptimizerGroup, "target_updater": TargetUpdate}
+_ONE_FOR_ALL: Mapping[str, type[Declaration]] = {"optimizer": OptimizerGroup, "target_updater": TargetUpdate}
 """Fields that are one for all parameters, or several by name."""
 
 _ENVS = (("env",), ("evaluate", "env"))

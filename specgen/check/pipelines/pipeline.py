@@ -34,7 +34,6 @@ from specgen.check.pipelines.model import (
     CheckedPipeline,
     PipelineLoss,
     PipelineOptimizer,
-    TargetUpdates,
 )
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.next_actions import next_actions
@@ -46,6 +45,7 @@ from specgen.check.pipelines.recorded_conversations import imitating, is_taught
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.visible import Scopes, report_two_of_a_name

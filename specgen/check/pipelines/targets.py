@@ -1,12 +1,13 @@
-"""How the target parameters of a pipeline follow."""
+"""Which targets of a pipeline follow, and how: all of them alike, or by network, or by loss."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from specgen.check.pipelines.fields import FIELDS, TARGETS_EVERY, Fact
-from specgen.check.pipelines.model import PipelineLoss, TargetUpdates
+from specgen.check.pipelines.model import PipelineLoss
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as value_rules

@@ -12,8 +12,8 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineNetwork,
     PipelineOptimizer,
-    TargetUpdates,
 )
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.acting import acting_parts

@@ -7,7 +7,8 @@ from itertools import groupby
 
 from specgen.check.pipelines.data_model import OnPolicyData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer, TargetUpdates
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
 from specgen.plan.pipelines.parts import norm_part, optimizer_part

@@ -123,12 +123,12 @@ class ScaledBeta(Distribution):
         """The log-probability of actions, one number for each; minus infinity outside of the interval."""
         width = self.high - self.low
         unit = self._away_from_bounds(((value - self.low) / width).to(self._beta.concentration1.dtype))
-        each = self._beta.log_prob(unit) - width.log()
+        each = self._beta.log_prob(unit) - width.log()  # type: ignore[no-untyped-call]
         return torch.where((value < self.low) | (value > self.high), -torch.inf, each).sum(-1)
 
     def entropy(self) -> Tensor:
         """The entropy in nats, one number for each action."""
-        each: Tensor = self._beta.entropy() + (self.high - self.low).log()
+        each: Tensor = self._beta.entropy() + (self.high - self.low).log()  # type: ignore[no-untyped-call]
         return each.sum(-1)
 
     @property
@@ -157,7 +157,7 @@ class ScaledBeta(Distribution):
         return self.mean
 
 
-@register_kl(ScaledBeta, ScaledBeta)
+@register_kl(ScaledBeta, ScaledBeta)  # type: ignore[no-untyped-call, untyped-decorator]
 def _divergence(p: ScaledBeta, q: ScaledBeta) -> Tensor:
     """Of distributions on one interval, whose width does not matter.
 
