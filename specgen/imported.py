@@ -61,7 +61,7 @@ _RUNTIME_TRANSFORMS = {
     "outer": ("choices_like",),
     "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),
     "recursion": ("RecordedTimes", "RecursionTransform"),
-    "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
+    "new_rows": ("NewRows", "OneRow", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),
     "compose": ("Compose",),
     "env": ("TransformedEnv",),
@@ -76,6 +76,9 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
+ROW_VALUES = ("filled_row", "row_max", "row_min", "row_number", "row_sqrt")
+"""What steps and updates by NumPy call."""
+
 _RUNTIME_LEARNING = ("LearnedStatistics", "LearningChain")
 _RUNTIME_LIFTING = (
     "affine_before",
@@ -134,6 +137,8 @@ _RUNTIME_LOSSES = (
     "coefficient_part",
     "distance_loss",
     "exponential_of",
+    "given_policy",
+    "in_loss_modes",
     "input_gradient",
     "is_random_policy",
     "joined_values",
@@ -215,7 +220,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     **{name: Import("specgen_runtime.envs.rendering", name) for name in ("Picture", "RenderedEnv")},
-    **{name: Import("specgen_runtime.envs.gym.row_values", name) for name in ("filled_row", "row_number")},
+    **{name: Import("specgen_runtime.envs.gym.row_values", name) for name in ROW_VALUES},
     **{name: Import("specgen_runtime.typing", name) for name in _RUNTIME_TYPING},
     **{name: Import("specgen_runtime.typed", name, typing_only=True) for name in _RUNTIME_TYPED},
     **{
@@ -237,6 +242,7 @@ IMPORTABLE: dict[str, Import] = {
     },
     "KeyTypes": Import("specgen_runtime.envs.spec_types", "KeyTypes", typing_only=True),
     "TYPE_CHECKING": Import("typing", "TYPE_CHECKING"),
+    "Distribution": Import("torch.distributions", "Distribution", typing_only=True),
     "TensorDictParams": Import("specgen_runtime.typing", "TensorDictParams", typing_only=True),
     "TensorDictModuleBase": Import("specgen_runtime.typing", "TensorDictModuleBase", typing_only=True),
     **{name: Import("jaxtyping", name, typing_only=True) for name in _JAXTYPING},

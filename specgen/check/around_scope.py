@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from specgen.check.chains.model import Row
 from specgen.check.model import Statement, identifier
-from specgen.check.transforms.around import NTH
 from specgen.check.transforms.model import Around, Phase
+from specgen.check.transforms.names import NTH
 from specgen.expr import ANYTHING, Binding, Expr, Interval, Symbol, Type
 from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Call, Compare, Literal, Name

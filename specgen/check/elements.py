@@ -97,6 +97,8 @@ def _applied(node: Typed, args: list[Elements], shape: tuple[int, ...]) -> Eleme
         return _joined([Elements(single, arg.spread_to(inner).numbers) for arg in args], axis, shape)
     if node.op == "narrow":
         return _narrowed(args[0], axis, node, shape)
+    if node.op == "select":
+        return _selected(args[0], axis, node, shape)
     if node.op in ("max", "min") and len(args) == 1:
         return _reduced(args[0], axis, max if node.op == "max" else min, shape)
     rule = _RULES[node.op]
@@ -146,6 +148,16 @@ def _narrowed(whole: Elements, axis: int, node: Typed, shape: tuple[int, ...]) -
         ]
     ]
     return Elements(shape, kept)
+
+
+def _selected(whole: Elements, axis: int, node: Typed, shape: tuple[int, ...]) -> Elements:
+    index: Any = node.options["index"]
+    if not isinstance(index.static, int):
+        raise ValueError("nobody knows where the elements stand")
+    inner = math.prod(shape[axis:])
+    length = whole.shape[axis] * inner
+    starts = [row * length + index.static * inner for row in range(math.prod(shape[:axis]))]
+    return Elements(shape, [number for start in starts for number in whole.numbers[start : start + inner]])
 
 
 def _reduced(

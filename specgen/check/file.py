@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from specgen.check.allow import apply_allow
@@ -200,5 +201,12 @@ def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
     node = file.root.get("specs")
     key = file.root.key("specs")
     entries = ((key, node),) if key is not None and node is not None else ()
-    alone = SchemaFile(file.path, Module.model_construct(specs=specs), MappingNode(entries, file.root.span))
+    module = _empty_module().model_copy(update={"specs": specs})
+    alone = SchemaFile(file.path, module, MappingNode(entries, file.root.span))
     return {name: NamedSpec(alone, spec) for name, spec in specs.items()}
+
+
+@cache
+def _empty_module() -> Module:
+    """A file without declarations: making one costs as much as checking a small file."""
+    return Module()

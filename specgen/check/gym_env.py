@@ -104,6 +104,7 @@ def check_gym_env(
             done_dims={(): ()},
             gymnasium=GymnasiumSource(
                 env.gymnasium.id,
+                record.module,
                 dict(env.gymnasium.kwargs),
                 env.gymnasium.categorical_action_encoding,
                 record.max_episode_steps,

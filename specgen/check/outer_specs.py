@@ -25,6 +25,10 @@ class ClassesJoinedError(Exception):
     """One-hot vectors, or choices, would be torn apart or joined."""
 
 
+class KindsDifferError(Exception):
+    """Choices among different classes would be put together."""
+
+
 @dataclass(frozen=True)
 class Way:
     """An expression on the way between a policy and the environment.
@@ -46,49 +50,77 @@ class Way:
 
 
 def followed(
-    taken: SpecType,
+    taken: Mapping[str, SpecType],
     type_: Type,
     outwards: Way | None,
-    inwards: Way,
+    inwards: Sequence[Way],
     constants: Constants,
 ) -> SpecType:
-    """The spec of what a policy writes where the environment takes `taken`.
+    """The spec of what a policy writes where the environment takes `taken`: one value, or several in whose place it stands.
 
     Args:
-        taken: what the environment takes.
+        taken: what the environment takes, by the names of the transform.
         type_: the type of what the policy writes.
         outwards: what is like it, computed of what the environment takes; None for that itself.
-        inwards: what the environment takes, computed of what the policy writes.
+        inwards: what the environment takes, computed of what the policy writes: one for each of `taken`.
         constants: the values of parameters and bounds that are tensors, by the paths of their symbols.
 
     Raises:
         ClassesJoinedError: when one-hot vectors are torn apart or joined.
+        KindsDifferError: when choices among different classes are put together.
     """
     free = SpecType("unbounded", type_.dtype, type_.dims)
-    if type_.dtype == "bool" and taken.kind not in _COUNTED:
+    counted = any(spec.kind in _COUNTED for spec in taken.values())
+    if type_.dtype == "bool" and not counted:
         free = SpecType("binary", "bool", type_.dims)
-    images = {way.image for way in (outwards, inwards) if way is not None}
+    images = {way.image for way in (outwards, *inwards) if way is not None}
     if "interval" in images:
         return free
-    if "monotone" not in images:
-        shape = taken.type().shape
-        there = Elements(shape, list(range(math.prod(shape))))
-        moved = there if outwards is None else followed_elements(outwards, there, constants)
-        back = None if moved is None else followed_elements(inwards, moved, constants)
-        if moved is None or back is None or back.numbers != there.numbers:
-            return free
-        return _moved(taken, type_, moved.shape, list(map(int, moved.numbers)), free)
-    return _between(taken, type_, outwards, inwards, constants) or free
+    if "monotone" in images:
+        return _between(taken, type_, outwards, inwards, constants) or free
+    places = _numbered(taken)
+    moved = _outwards(outwards, places, constants)
+    back = [None if moved is None else followed_elements(way, moved, constants) for way in inwards]
+    if moved is None or any(
+        part is None or part.numbers != there.numbers
+        for part, there in zip(back, places.values(), strict=True)
+    ):
+        return free
+    return _moved(list(taken.values()), type_, moved.shape, list(map(int, moved.numbers)), free)
 
 
-def followed_elements(way: Way, value: Elements, constants: Constants) -> Elements | None:
-    """What an expression is for elements of what it reads; None where that is not known."""
+def _numbered(taken: Mapping[str, SpecType]) -> dict[str, Elements]:
+    """A number for each element of some specs, counted on from one to the next."""
+    found: dict[str, Elements] = {}
+    start = 0
+    for name, spec in taken.items():
+        shape = spec.type().shape
+        count = math.prod(shape)
+        found[name] = Elements(shape, list(range(start, start + count)))
+        start += count
+    return found
+
+
+def _outwards(way: Way | None, parts: Mapping[str, Elements], constants: Constants) -> Elements | None:
+    """What is like what the policy writes, of elements of what the environment takes."""
+    return next(iter(parts.values())) if way is None else followed_elements(way, parts, constants)
+
+
+def followed_elements(
+    way: Way, value: Elements | Mapping[str, Elements], constants: Constants
+) -> Elements | None:
+    """What an expression is for elements of what it reads, of several by name; None where that is not known."""
     known: dict[Symbol, Elements] = {}
     for statement in (*way.before, way.statement):
         for node in statement.typed.nodes:
             if node.op == "name" and node.symbol is not None and node.symbol not in known:
                 held = constants.get(node.symbol.path)
-                known[node.symbol] = value if held is None else elements_of(held)
+                if held is not None:
+                    known[node.symbol] = elements_of(held)
+                elif isinstance(value, Elements):
+                    known[node.symbol] = value
+                elif (own := value.get(node.symbol.path.rpartition(".in.")[2])) is not None:
+                    known[node.symbol] = own
     found = None
     for statement in (*way.before, way.statement):
         found = evaluated(statement.typed, known)
@@ -99,19 +131,27 @@ def followed_elements(way: Way, value: Elements, constants: Constants) -> Elemen
 
 
 def _moved(
-    taken: SpecType, type_: Type, shape: tuple[int, ...], order: list[int], free: SpecType
+    parts: Sequence[SpecType], type_: Type, shape: tuple[int, ...], order: list[int], free: SpecType
 ) -> SpecType:
-    """The spec of the elements of another in another shape; `order` are the places at which they were."""
+    """The spec of the elements of others in another shape; `order` are the places at which they were."""
+    taken = parts[0]
     same = taken.dtype == type_.dtype
-    if same and shape == taken.type().shape and order == sorted(order):
+    if len(parts) == 1 and same and shape == taken.type().shape and order == sorted(order):
         return taken
-    if taken.kind in _COUNTED and same:
+    if same and any(one.kind in _COUNTED for one in parts):
+        if len({_kind(one) for one in parts}) > 1:
+            raise KindsDifferError
         return _moved_classes(taken, shape, order)
-    if taken.kind != "bounded" and taken.kind not in _COUNTED:
+    if all(one.kind != "bounded" and one.kind not in _COUNTED for one in parts):
         return free
-    low, high = ends_of(taken)
+    low, high = ([end for ends in map(ends_of, parts) for end in ends[side]] for side in (0, 1))
     least, most = (nested_bound([one[place] for place in order], shape) for one in (low, high))
     return SpecType("bounded", type_.dtype, type_.dims, least, most)
+
+
+def _kind(spec: SpecType) -> tuple[object, ...]:
+    """How a spec is written, and among how many classes its choices are."""
+    return spec.kind, spec.dtype, spec.n, spec.nvec
 
 
 def _moved_classes(taken: SpecType, shape: tuple[int, ...], order: list[int]) -> SpecType:
@@ -161,32 +201,38 @@ def _nested_whole(numbers: Sequence[float], shape: tuple[int, ...]) -> Bound:
 
 
 def _between(
-    taken: SpecType, type_: Type, outwards: Way | None, inwards: Way, constants: Constants
+    taken: Mapping[str, SpecType],
+    type_: Type,
+    outwards: Way | None,
+    inwards: Sequence[Way],
+    constants: Constants,
 ) -> SpecType | None:
     """The spec of what rises or falls in each element; None where the two ways do not undo each other."""
-    if taken.low is None and taken.kind not in _COUNTED:
+    if any(spec.low is None and spec.kind not in _COUNTED for spec in taken.values()):
         return None
-    low, high = ends_of(taken)
-    if any(math.isinf(end) for end in (*low, *high)) or type_.dims != taken.type().shape:
+    boxes = {name: ends_of(spec) for name, spec in taken.items()}
+    shapes = {name: spec.type().shape for name, spec in taken.items()}
+    if any(math.isinf(end) for box in boxes.values() for ends in box for end in ends):
         return None
-    taken_ends = [Elements(type_.shape, end) for end in (low, high)]
-    out = [one if outwards is None else followed_elements(outwards, one, constants) for one in taken_ends]
+    if len(taken) == 1 and type_.dims not in shapes.values():
+        return None
+    sides = [{name: Elements(shapes[name], box[side]) for name, box in boxes.items()} for side in (0, 1)]
+    out = [_outwards(outwards, side, constants) for side in sides]
     if out[0] is None or out[1] is None:
         return None
     pairs = [sorted(pair) for pair in zip(out[0].numbers, out[1].numbers, strict=True)]
-    sides = [Elements(type_.shape, [pair[end] for pair in pairs]) for end in (0, 1)]
-    back = [followed_elements(inwards, one, constants) for one in sides]
-    if back[0] is None or back[1] is None:
-        return None
-    for ends, pair in zip(
-        zip(low, high, strict=True), zip(back[0].numbers, back[1].numbers, strict=True), strict=True
-    ):
-        if not all(map(_close, sorted(pair), ends)):
+    ends = [Elements(type_.shape, [pair[end] for pair in pairs]) for end in (0, 1)]
+    for way, (low, high) in zip(inwards, boxes.values(), strict=True):
+        back = [followed_elements(way, one, constants) for one in ends]
+        if back[0] is None or back[1] is None:
             return None
+        found = zip(back[0].numbers, back[1].numbers, strict=True)
+        for wanted, pair in zip(zip(low, high, strict=True), found, strict=True):
+            if not all(map(_close, sorted(pair), wanted)):
+                return None
     whole = is_int(type_.dtype)
     least, most = (
-        nested_bound([int(end) for end in one.numbers] if whole else one.numbers, type_.shape)
-        for one in sides
+        nested_bound([int(end) for end in one.numbers] if whole else one.numbers, type_.shape) for one in ends
     )
     return SpecType("bounded", type_.dtype, type_.dims, least, most)
 

@@ -10,9 +10,18 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class GymnasiumSource:
-    """The Gymnasium environment behind a declaration."""
+    """The Gymnasium environment behind a declaration.
+
+    Attributes:
+        id: as Gymnasium registers it.
+        module: the module that registers it, where Gymnasium itself does not.
+        kwargs: of `gymnasium.make`.
+        categorical_action_encoding: whether discrete actions are numbers, in place of one-hot vectors.
+        max_episode_steps: its time limit.
+    """
 
     id: str
+    module: str | None
     kwargs: Mapping[str, Any]
     categorical_action_encoding: bool
     max_episode_steps: int | None

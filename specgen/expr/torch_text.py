@@ -57,7 +57,7 @@ def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: 
 
 
 VIEWS: Final = (
-    "reshape", "permute", "flatten", "unflatten", "squeeze", "unsqueeze", "narrow", "crop", "stop_grad",
+    "reshape", "permute", "flatten", "unflatten", "squeeze", "unsqueeze", "narrow", "select", "crop", "stop_grad",
 )  # fmt: skip
 """Functions whose result shares the memory of their operand."""
 

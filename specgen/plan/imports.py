@@ -193,6 +193,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
         yield from ("ClassVar",) if plan.learns.values_of else ()
         yield from ("Any",) if plan.learns.values == "Any" else ()
+        yield from () if plan.learns.row is None else ("Any", "OneRow")
     columns = plan.columns
     if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
         yield from ("ClassVar", "Mapping")
@@ -232,8 +233,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
         yield from ("NumberRange", *plan.ranges.uses)
-    if any(method.call is None for method in plan.methods):
+    if any(method.returns is None for method in plan.methods):
         yield "term_alone"
+    if any(method.modes for method in plan.methods):
+        yield "in_loss_modes"
     if any(method.conditional for method in plan.methods):
         yield "check_returned"
     if plan.scalars:

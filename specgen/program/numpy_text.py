@@ -1,22 +1,25 @@
 """A step of one environment by NumPy: a few numbers cost a third of what they cost in torch, and one a tenth of that.
 
 What is stored as `(1,)`, with a trailing 1 that is no dimension of it, is one of NumPy's numbers; all else is an array.
-Only what NumPy and torch compute alike, to the bit: sums, products, comparisons, truth values, element by element.
+Only what NumPy and torch compute alike, to the bit: sums, products, square roots, comparisons, truth values, element by
+element. What is learned is read and updated by the calls that torch's function makes, whose values are NumPy's here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
+from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_float, is_int
 from specgen.expr.printer import FunctionTexts, Printed
 from specgen.literals import literal
 from specgen.precedence import ADD, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, UNARY
 from specgen.program.names import numbered
-from specgen.program.program import Assign, Program
+from specgen.program.printed import key_text
+from specgen.program.program import Assign, Call, Program, Statement
 from specgen.program.walk import known, reads, store
 from specgen.values import dataclass
 
@@ -25,6 +28,8 @@ _COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")
 _LOGIC: Final = {"or": ("|", BIT_OR), "and": ("&", BIT_AND)}
 _FLOATS: Final = ("float32", "float64")
 _CONSTANTS: Final = {"zeros_like": 0, "ones_like": 1}
+_BOUNDED: Final = {"max": "row_max", "min": "row_min"}
+_MEANS: Final = ("batch_mean", "batch_sum")
 _KEEP_DTYPE: Final = ("int64", "float64")
 """The dtypes of NumPy's numbers that Python's beside them leave as they are, whichever version NumPy has."""
 
@@ -34,7 +39,7 @@ class PrintedRow:
     """A program for one environment.
 
     Attributes:
-        args: what the environment returned, and what it is called.
+        args: what it is given, such as what the environment returned, and what that is called.
         read: the keys of what it reads of what was there before, and what that is called.
         lines: its statements, and the declarations that they come from.
         entries: an expression for each output.
@@ -63,6 +68,21 @@ def print_row(program: Program, taken: Collection[str] = ()) -> PrintedRow | Non
         return None
 
 
+def print_update(program: Program, taken: Collection[str] = ()) -> PrintedRow | None:
+    """The new values of what is learned of one environment, likewise; nothing is there that is not new.
+
+    A value whose dimensions nobody knows is one of NumPy's numbers where it is stored as `(1,)`, here too.
+
+    Args:
+        program: of what a transform learns.
+        taken: names that mean something else.
+    """
+    try:
+        return _Printer(program, taken).update()
+    except _OnlyTorchError:
+        return None
+
+
 class _OnlyTorchError(Exception):
     """NumPy is not known to compute this as torch does."""
 
@@ -74,6 +94,9 @@ class _Printer:
         self.names: dict[Symbol, str] = {}
         self.taken: set[str] = {*taken, *(one.group for one in program.inputs if one.group)}
         self.inline: dict[Symbol, Typed] = {}
+        self.learned: list[Symbol] = []
+        self.uses = Counter(symbol for statement in program.body for symbol in reads(statement))
+        self.uses.update(output.symbol for output in program.outputs)
 
     def row(self) -> PrintedRow:
         program = self.program
@@ -94,21 +117,59 @@ class _Printer:
                 owned.add(read[key[0]])
             else:
                 raise _OnlyTorchError
-        uses = Counter(symbol for statement in program.body for symbol in reads(statement))
-        uses.update(output.symbol for output in program.outputs)
-        returned = {output.symbol for output in program.outputs}
-        lines: list[tuple[str, str | None]] = []
-        for statement in program.body:
-            if not isinstance(statement, Assign):
-                raise _OnlyTorchError
-            if statement.target in returned and uses[statement.target] == 1:
-                self.inline[statement.target] = statement.value
-                continue
-            text = self.show(statement.value).text
-            lines.append((f"{self._name(statement.target)} = {text}", statement.origin))
+        returned = {output.symbol for output in program.outputs if self.uses[output.symbol] == 1}
+        lines = self._lines(program.body, returned)
+        # Of what is learned nobody else has the memory.
+        owned.update(self.names[one] for one in self.learned)
         entries = tuple(self._entry(output.symbol, owned) for output in program.outputs)
         records = dict.fromkeys(one.group for one in program.inputs if one.group)
-        return PrintedRow(args, read, tuple(lines), entries, tuple(records), frozenset(self.texts.uses))
+        return PrintedRow(args, read, lines, entries, tuple(records), frozenset(self.texts.uses))
+
+    def update(self) -> PrintedRow:
+        program = self.program
+        args: dict[Symbol, str] = {}
+        for one in program.inputs:
+            if one.symbol.key == (NEW_ROWS,):
+                continue
+            if one.group or one.kind == "network" or (one.kind == "param" and not one.symbol.type.python):
+                raise _OnlyTorchError
+            args[one.symbol] = self._name(one.symbol)
+        lines = self._lines(program.body, ())
+        entries = tuple(self.names[output.symbol] for output in program.outputs)
+        return PrintedRow(args, {}, lines, entries, (), frozenset(self.texts.uses))
+
+    def _lines(
+        self, body: Iterable[Statement], inline: Collection[Symbol]
+    ) -> tuple[tuple[str, str | None], ...]:
+        """The statements, without those whose value stands where it is read."""
+        lines: list[tuple[str, str | None]] = []
+        for statement in body:
+            if isinstance(statement, Call):
+                lines.append((self._call(statement), statement.origin))
+            elif not isinstance(statement, Assign):
+                raise _OnlyTorchError
+            elif statement.target in inline:
+                self.inline[statement.target] = statement.value
+            else:
+                text = self.show(statement.value).text
+                lines.append((f"{self._name(statement.target)} = {text}", statement.origin))
+        return tuple(lines)
+
+    def _call(self, call: Call) -> str:
+        """A read or an update of what a transform has learned."""
+        callee = call.callee
+        if callee.receiver not in self.names or callee.about is None or not callee.returns_tuple:
+            raise _OnlyTorchError
+        if not all(arg.type.rank or arg.type.col for arg in call.args):
+            raise _OnlyTorchError
+        texts = [key_text(callee.about), *(self.show(arg).text for arg in call.args)]
+        texts += [f"{name}={self.show(value).text}" for name, value in call.named]
+        text = f"{self.names[callee.receiver]}.{callee.name}({', '.join(texts)})"
+        if not any(self.uses[target] for target in call.targets):
+            return text
+        targets = [self._name(target) for target in call.targets]
+        self.learned += call.targets
+        return f"{', '.join(targets) if len(targets) > 1 else f'({targets[0]},)'} = {text}"
 
     def _name(self, symbol: Symbol) -> str:
         name = self.names[symbol] = numbered(symbol.name, self.taken)
@@ -161,6 +222,16 @@ class _Printer:
             return Printed(f"~{self._flags(node)[0].at(UNARY)}", UNARY)
         if node.op == "cast":
             return self._cast(node)
+        if node.op == "sqrt" and node.type.dtype in _FLOATS:
+            return self.texts.call("row_sqrt", self._operands(node)[0].text)
+        if node.op in _BOUNDED:
+            return self._bounded(node)
+        if node.op == "batch_count":
+            return self.texts.call("row_number", literal("float64"), "1.0")
+        if node.op in _MEANS:
+            inner = self.show(node.args[0])
+            same = node.args[0].type.dtype == "float64"
+            return inner if same else Printed(f"{inner.at(ATOM)}.astype({literal('float64')})")
         raise _OnlyTorchError
 
     def _stored(self, node: Typed) -> Printed:
@@ -170,6 +241,8 @@ class _Printer:
         return self.show(value)
 
     def _filled(self, kind: Type, value: float) -> Printed:
+        if kind.open:
+            raise _OnlyTorchError
         dtype, shown = literal(kind.dtype), self.texts.static(value).text
         if _is_number(kind):
             return self.texts.call("row_number", dtype, shown)
@@ -186,9 +259,16 @@ class _Printer:
         left, right = self._operands(node)
         return Printed(f"{left.at(precedence)} {node.op} {right.at(precedence + 1)}", precedence)
 
+    def _bounded(self, node: Typed) -> Printed:
+        """No less, or no more, than a number; of two zeros nobody knows which one it is."""
+        if len(node.args) != 2 or not any(arg.type.python and arg.static for arg in node.args):
+            raise _OnlyTorchError
+        return self.texts.call(_BOUNDED[node.op], *(one.text for one in self._operands(node)))
+
     def _cast(self, node: Typed) -> Printed:
         (inner,) = node.args
-        exact = inner.type.dtype == "bool" or is_int(inner.type.dtype) or inner.type.dtype in _FLOATS
+        kind = inner.type.dtype
+        exact = kind in ("bool", "number", "float", *_FLOATS) or is_int(kind)
         if "dtype" in node.options or node.type.python or not exact or node.type.dtype not in _FLOATS:
             raise _OnlyTorchError
         return Printed(f"{self.show(inner).at(ATOM)}.astype({literal(node.type.dtype)})")
@@ -207,7 +287,7 @@ class _Printer:
         for arg in node.args:
             kind = arg.type
             if kind.python:
-                if isinstance(arg.static, bool | str) or arg.static is None:
+                if isinstance(arg.static, bool | str) or arg.type.dtype in ("bool", "str"):
                     raise _OnlyTorchError
             elif kind.dtype != dtype or not (
                 _same_layout(kind, node.type) or (kind.level == "const" and not kind.rank)
@@ -215,15 +295,14 @@ class _Printer:
                 raise _OnlyTorchError
         if all(arg.type.python for arg in node.args):
             raise _OnlyTorchError
-        numbers = any(_is_number(arg.type) for arg in node.args)
+        numbers = any(_is_number(arg.type) or arg.type.open for arg in node.args)
         return [self._operand(arg, dtype, numbers) for arg in node.args]
 
     def _operand(self, arg: Typed, dtype: str, numbers: bool) -> Printed:
         """An operand; Python's number beside NumPy's is one of the dtype that both have."""
         if not numbers or not arg.type.python or dtype in _KEEP_DTYPE:
             return self.show(arg)
-        assert isinstance(arg.static, bool | int | float)
-        return self.texts.call("row_number", literal(dtype), self.texts.static(arg.static).text)
+        return self.texts.call("row_number", literal(dtype), self.show(arg).text)
 
 
 def _constant(node: Typed) -> float | None:
@@ -254,4 +333,4 @@ def _is_computed(dtype: str) -> bool:
 
 
 def _same_layout(one: Type, other: Type) -> bool:
-    return not one.open and not other.open and (one.dims, one.col) == (other.dims, other.col)
+    return (one.dims, one.col) == (other.dims, other.col)

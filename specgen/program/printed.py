@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from specgen.code import Code
+from specgen.expr.symbols import Key
+from specgen.literals import literal
 from specgen.program.program import Input
 from specgen.values import dataclass
 
@@ -43,3 +45,8 @@ class PrintedFunction:
     lines: tuple[PrintedLine, ...]
     returns: Code
     uses: frozenset[str]
+
+
+def key_text(key: Key) -> str:
+    """A key as data are asked for it."""
+    return literal(key[0] if len(key) == 1 else key)

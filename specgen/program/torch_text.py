@@ -10,12 +10,10 @@ from specgen.code import Code, named, using
 from specgen.expr import Symbol, Type, Typed, to_torch
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, is_made
-from specgen.expr.symbols import Key
-from specgen.literals import literal
 from specgen.program.blocks import Block, Laid, in_blocks, in_order, known_there
 from specgen.program.guards import ABSENT
 from specgen.program.names import numbered, with_names
-from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine
+from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine, key_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
 from specgen.program.torch_regions import FunctionPrinter, region_lines
@@ -65,11 +63,6 @@ def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
     texts = FunctionTexts()
     printed = to_torch(with_names(expr, name), texts=texts)
     return using(printed.text, *texts.uses, precedence=printed.precedence)
-
-
-def _key_text(key: Key) -> str:
-    """A key as data are asked for it."""
-    return literal(key[0] if len(key) == 1 else key)
 
 
 class _Printer:
@@ -213,7 +206,7 @@ class _Printer:
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee
-        texts = [] if callee.about is None else [_key_text(callee.about)]
+        texts = [] if callee.about is None else [key_text(callee.about)]
         records: set[str] = set()
         for index, arg in enumerate(call.args):
             whole = callee.program is not None and bool(callee.program.inputs[index].group)

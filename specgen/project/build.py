@@ -17,6 +17,7 @@ from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
 from specgen.project.files import Reader, sha256
 from specgen.project.gymnasium_lock import LOCK_NAME, lock_text, missing, read_lock, record_missing
+from specgen.project.importing import importing_from
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.project.staleness import Report, compare
 from specgen.project.store import Store
@@ -142,7 +143,8 @@ class Workspace:
             uses = self._uses(sources)
             if any(use.key not in old for use in uses):
                 say("asking Gymnasium for its spaces")
-            records = record_missing(uses, old, config.gymnasium_modules, sink)
+            with importing_from(root):
+                records = record_missing(uses, old, config.gymnasium_modules, sink)
             outcome = self._compile(sources, records, sink, say, strict)
             if outcome.report is None:
                 return outcome

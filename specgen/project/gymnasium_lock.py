@@ -127,7 +127,7 @@ def record(id: str, kwargs: Mapping[str, Any], modules: Sequence[str] = ()) -> R
             f"the id '{id}' names a module to import",
             f"write '{id.split(':', 1)[1]}', and list the module in gymnasium-modules of [tool.specgen]",
         )
-    gymnasium = _import(modules)
+    gymnasium, registered_by = _import(modules)
     if id not in gymnasium.registry:
         raise _CannotRecordError(
             UNKNOWN_ID, f"no Gymnasium environment '{id}'", _nearest(id, gymnasium.registry)
@@ -150,6 +150,7 @@ def record(id: str, kwargs: Mapping[str, Any], modules: Sequence[str] = ()) -> R
             observation=_observation(id, env.observation_space),
             action=_space(id, "action", env.action_space),
             max_episode_steps=None if env.spec is None else env.spec.max_episode_steps,
+            module=registered_by.get(id),
         )
     finally:
         env.close()
@@ -161,19 +162,26 @@ def _arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _import(modules: Sequence[str]) -> Any:
+_REGISTERED_BY: dict[str, str] = {}
+"""The modules whose import has registered an environment in this process, by its id."""
+
+
+def _import(modules: Sequence[str]) -> tuple[Any, Mapping[str, str]]:
+    """Gymnasium, after these modules have been imported, and which of them registers what it does not know itself."""
     try:
         gymnasium = importlib.import_module("gymnasium")
     except ImportError as error:
         help = 'pip install "specgen-rl[gym]"'
         raise _CannotRecordError(NOT_INSTALLED, "Gymnasium is not installed here", help) from error
     for module in modules:
+        known = set(gymnasium.registry)
         try:
             importlib.import_module(module)
         except Exception as error:
             message = f"`{module}`, of gymnasium-modules, cannot be imported: {error}"
             raise _CannotRecordError(NOT_INSTALLED, message) from error
-    return gymnasium
+        _REGISTERED_BY.update(dict.fromkeys(set(gymnasium.registry) - known, module))
+    return gymnasium, _REGISTERED_BY
 
 
 def _meant(id: str, known: Collection[str]) -> str | None:

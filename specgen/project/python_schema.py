@@ -6,12 +6,11 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from specgen.diagnostics import suggestion
+from specgen.project.importing import importing_from
 
 
 class PythonSchemaError(Exception):
@@ -46,7 +45,7 @@ def load_python_schema(root: Path, path: str) -> dict[str, object]:
     if spec is None or spec.loader is None:
         raise PythonSchemaError("Python cannot load this file")
     module = importlib.util.module_from_spec(spec)
-    with _importing(root, name):
+    with importing_from(root):
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
@@ -54,6 +53,8 @@ def load_python_schema(root: Path, path: str) -> dict[str, object]:
             raise
         except BaseException as error:
             raise PythonSchemaError(_said(error), _line(error, file), _help(error)) from error
+        finally:
+            sys.modules.pop(name, None)
     schema = getattr(module, "schema", None)
     if schema is None:
         help = "write schema = specgen.Module(...); helper files start with an underscore"
@@ -62,20 +63,6 @@ def load_python_schema(root: Path, path: str) -> dict[str, object]:
         raise PythonSchemaError(f"`schema` is {_kind(schema)}, not a specgen.Module")
     data: dict[str, object] = schema.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
     return data
-
-
-@contextmanager
-def _importing(root: Path, name: str) -> Iterator[None]:
-    before, bytecode = list(sys.path), sys.dont_write_bytecode
-    sys.path.insert(0, str(root))
-    # A cache folder among the schemas would be clutter in the user's tree.
-    sys.dont_write_bytecode = True
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-        sys.dont_write_bytecode = bytecode
-        sys.modules.pop(name, None)
 
 
 def _first_mistake(error: BaseException) -> Any:

@@ -43,7 +43,7 @@ from specgen.schema.pipeline_data import (
     Sampler,
     Slices,
 )
-from specgen.schema.pipeline_networks import Init, NetworkBody, Orthogonal, Scale, Support
+from specgen.schema.pipeline_networks import ActionDistribution, Init, NetworkBody, Orthogonal, Scale, Support
 from specgen.schema.pipeline_workers import Workers
 from specgen.schema.transform import Transform
 
@@ -51,6 +51,7 @@ __all__ = [
     "GSDE",
     "SGD",
     "Acting",
+    "ActionDistribution",
     "Adam",
     "AdamW",
     "Arg",

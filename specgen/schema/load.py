@@ -290,6 +290,8 @@ def _braces_help(
         return f"write `[{found.text}]`"
     if "a mapping" not in kinds:
         return None
+    if loc[0] == "envs" and loc[2:] == ("gymnasium",):
+        return f"write `{{id: {found.text}}}`"
     fields = fields_at(found, loc)
     near = found.text if found.text in fields else suggestion(found.text, fields)
     if near == found.text:

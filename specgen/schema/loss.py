@@ -277,21 +277,27 @@ MetricField = Annotated[
 
 
 class Method(Declaration):
-    """A method that is given values and computes one term of each sample from them, not from the data.
+    """A method that is given values and computes one term, or another value of each sample, from them, not from the data.
+
+    It has either `term` or `value`.
 
     Attributes:
         term: the term.
-        given: the values that the term is computed from, names of `let`, by the arguments of the method.
+        value: the value, a name of `let`.
+        given: what it is computed from, names of `let`, by the arguments of the method: values, and distributions.
+        type: `float32[1]` where the method returns numbers with a trailing 1, as the data have them.
     """
 
-    term: str
+    term: str | None = None
+    value: str | None = None
     given: dict[str, str]
+    type: Literal["float32[1]"] | None = None
 
 
 MethodField = Annotated[
     Annotated[str, Tag("short")] | Annotated[Method, Tag("long")], Discriminator(text_or_mapping)
 ]
-"""A method as the bare name of its term, which it computes from the data, or with what it is given."""
+"""A method as the bare name of its term, which it computes from the data, or in full, with what it is given."""
 
 
 class Loss(DeclaredClass):
@@ -317,7 +323,7 @@ class Loss(DeclaredClass):
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
         update: what buffers become after the terms, `next.name` by name, where the loss is trained.
-        methods: methods that compute one term, by name.
+        methods: methods that compute one term, or one value of what they are given, by name.
         out_keys: terms and metrics in the order in which a call with tensors returns them; others stand behind them.
     """
 

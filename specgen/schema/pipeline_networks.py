@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from specgen.schema.fields import Declaration
+from specgen.schema.loss import Droppable
 
 Quantity = Annotated[int | float | str, Field(union_mode="left_to_right")]
 """A number, the name of one of `params`, or a schedule: `linear(1.0, 0.05, over=20_000)`."""
@@ -27,6 +28,26 @@ class Scale(Declaration):
 
     parameter: Quantity | None = None
     fixed: Quantity | None = None
+
+
+Distribution = Literal[
+    "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal", "tanh_normal",
+    "truncated_normal", "beta", "ordinal", "onehot_ordinal", "delta", "tanh_delta",
+]  # fmt: skip
+
+ScaleField = Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")]
+
+
+class ActionDistribution(Declaration):
+    """How a policy over several actions chooses one of them.
+
+    Attributes:
+        dist: its distribution.
+        scale: of a normal one, its scale: `state`, numbers of the last layer, a trained `parameter`, or `fixed`.
+    """
+
+    dist: Distribution | None = None
+    scale: ScaleField = None
 
 
 class Support(Declaration):
@@ -72,6 +93,7 @@ class NetworkBody(Declaration):
         init: its first weights; by default those of the layers' classes.
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
+        actions: of a policy over several actions, what is said of some of them, by their names.
         support: of distributional action values, the values whose probabilities it gives.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
@@ -95,13 +117,9 @@ class NetworkBody(Declaration):
     dropout: Quantity | None = None
     frozen: bool = False
     init: Init | None = None
-    dist: (
-        Literal[
-            "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal",
-            "tanh_normal", "truncated_normal", "beta", "ordinal", "onehot_ordinal", "delta", "tanh_delta",
-        ] | None
-    ) = None  # fmt: skip
-    scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
+    dist: Distribution | None = None
+    scale: ScaleField = None
+    actions: dict[str, Droppable[ActionDistribution]] = Field(default_factory=dict)
     support: Support | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)

@@ -140,7 +140,12 @@ def _target(
     base, here = candidates[0], posixpath.dirname(path) or "."
     known = {import_of(other, path) for other in files if other != path}
     wanted = posixpath.relpath(_bare(base), here)
-    help = suggestion(_bare(written), known) or suggestion(wanted, known) or _same_name(wanted, known)
+    help = (
+        _same_name(wanted, known)
+        or _declaring(wanted, path, files)
+        or suggestion(_bare(written), known)
+        or suggestion(wanted, known)
+    )
     sink.add(IMPORT_MISSING.at(item.span, f"no schema file `{base}`", help=help))
     return None
 
@@ -177,6 +182,18 @@ def _same_name(wanted: str, known: Set[str]) -> str | None:
     """The file of that name in another folder: the commonest slip is the path to it."""
     same = [path for path in sorted(known) if posixpath.basename(path) == posixpath.basename(wanted)]
     return f"did you mean '{same[0]}'?" if same else None
+
+
+def _declaring(wanted: str, path: str, files: Mapping[str, nodes.Mapping]) -> str | None:
+    """The file that declares what an import is called after: several transforms may share a file."""
+    name = posixpath.basename(wanted).replace("_", "").lower()
+    for other, node in files.items():
+        for section in SECTIONS:
+            entries = node.get(section)
+            for key, _ in entries.entries if isinstance(entries, nodes.Mapping) else ():
+                if key.text.lower() in (name, f"{name}loss") and other != path:
+                    return f"`{key.text}` is declared in '{import_of(other, path)}'"
+    return None
 
 
 def _order(edges: Mapping[str, list[tuple[str, Scalar]]], sink: Sink) -> tuple[str, ...]:

@@ -44,11 +44,19 @@ class Space:
 
 @dataclass(frozen=True)
 class Record:
-    """A recorded environment: its observation space (or spaces by key), its action space, its time limit."""
+    """A recorded environment.
+
+    Attributes:
+        observation: its observation space, or spaces by key.
+        action: its action space.
+        max_episode_steps: its time limit.
+        module: the module that registers it, where Gymnasium itself does not.
+    """
 
     observation: Space | Spaces
     action: Space
     max_episode_steps: int | None = None
+    module: str | None = None
 
 
 def record_key(id: str, kwargs: Mapping[str, Any]) -> str:
@@ -79,9 +87,12 @@ def records_to_json(records: Mapping[str, Record]) -> str:
 
 
 def _record(data: Mapping[str, Any]) -> Record:
-    most = data.get("max_episode_steps")
+    most, module = data.get("max_episode_steps"), data.get("module")
     return Record(
-        _spaces(data["observation"]), _space(data["action"]), None if most is None else _whole(most, 1)
+        _spaces(data["observation"]),
+        _space(data["action"]),
+        None if most is None else _whole(most, 1),
+        None if module is None else _module(module),
     )
 
 
@@ -109,6 +120,12 @@ def _space(data: Mapping[str, Any]) -> Space:
     return Space(**values)
 
 
+def _module(value: Any) -> str:
+    if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
+        raise ValueError(f"{value!r} stands where the name of a module is meant")
+    return value
+
+
 def _whole(value: Any, least: int | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
         raise ValueError(f"{value!r} stands where a whole number is meant")
@@ -124,11 +141,12 @@ def _bound(value: Any, number: type[int | float]) -> Any:
 
 
 def _plain_record(record: Record) -> dict[str, Any]:
-    return {
+    plain: dict[str, Any] = {
         "observation": _plain_spaces(record.observation),
         "action": _plain_space(record.action),
         "max_episode_steps": record.max_episode_steps,
     }
+    return plain if record.module is None else {**plain, "module": record.module}
 
 
 def _plain_spaces(spaces: Space | Spaces) -> dict[str, Any]:

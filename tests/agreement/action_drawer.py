@@ -101,3 +101,26 @@ class ActionDrawer:
         if action is None or mask is None or mask.dtype != "bool" or mask.shape != (*action.shape, 3):
             return None
         return "ActionMask", {"action_key": "agents.action", "mask_key": "agents.allowed"}
+
+    def draw_stack_action(self) -> DRAWN | None:
+        """Two actions of one kind and shape, of which the policy writes one."""
+        groups: dict[object, list[Key]] = {}
+        for key in self.actions.values():
+            groups.setdefault((key.group, key.dtype, key.shape, key.parent), []).append(key)
+        fitting = [found for found in groups.values() if len(found) > 1 and found[0].group != "classes"]
+        if not fitting:
+            return None
+        found = self.random.sample(self.random.choice(fitting), 2)
+        out, place = self.fresh(found[0]), self.random.randint(0, found[0].own)
+        rank = len(found[0].shape)
+        for key in found:
+            del self.actions[key.name]
+        shape = list(found[0].shape)
+        shape.insert(rank - place, 2)
+        self.actions[out] = replace(found[0], name=out, shape=tuple(shape))
+        given: dict[str, Any] = {
+            "in_keys": [],
+            "in_key_inv": out,
+            "out_keys_inv": [key.name for key in found],
+        }
+        return "Stack", {**given, "dim": -place - 1}

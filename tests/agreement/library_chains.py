@@ -41,6 +41,7 @@ envs:
     action:
       action: float32 in [-1, 1]
       push: float64[2] in [-1, 1]
+      lean: float32 in [-2, 2]
       agents.action: categorical(3)
     observation:
       observation: float32[4] in [-100, 100]
@@ -57,7 +58,7 @@ envs:
     step:
       next.x: clip(x + float32(agents.action) - 1 + action, -10, 10)
       next.t: min(t + 1, 1000)
-      reward: sum(next.x) + float32(sum(push))
+      reward: sum(next.x) + float32(sum(push)) + 0.5 * lean
       agents.reward: -abs(next.x)
       agents.terminated: abs(next.x) > 2.5
     observe:
@@ -109,6 +110,7 @@ KEYS = (
 ACTIONS = (
     Key("action", "action", "float32"),
     Key("push", "action", "float64", (2,)),
+    Key("lean", "action", "float32"),
     Key("agents.action", "classes", "int64", (3,)),
 )
 
@@ -170,7 +172,7 @@ def _made(name: str, arguments: dict[str, Any]) -> Transform:
             [_key(each) for each in value]
             if isinstance(value, list) and "keys" in key
             else _key(value)
-            if key.endswith("_key")
+            if key.endswith("_key") or key == "in_key_inv"
             else value
         )
         for key, value in arguments.items()

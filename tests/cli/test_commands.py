@@ -335,6 +335,24 @@ def test_gymnasium_is_recorded_by_build_and_not_by_check(project: Path) -> None:
     assert "gymnasium" not in imported("check")
 
 
+def test_an_environment_that_the_project_registers_can_be_made(project: Path) -> None:
+    pytest.importorskip("gymnasium")
+    (project / "pyproject.toml").write_text(CONFIG + 'gymnasium-modules = ["carts.register"]\n')
+    (project / "carts").mkdir()
+    (project / "carts" / "register.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gymnasium.register('Carts/Slow-v0', entry_point=CartPoleEnv, max_episode_steps=7)\n"
+    )
+    (project / "schemas" / "cart.yaml").write_text(
+        "specgen: 1\nenvs:\n  Cart:\n    doc: A cart.\n    gymnasium: {id: Carts/Slow-v0}\n"
+    )
+    built = process("build")  # which finds the module in the project's folder, wherever Python is started
+    assert built.returncode == OK, built.stdout
+    done = run_python("-c", "from made.cart import Cart; print(Cart().rollout(20).shape)", cwd=project)
+    assert done.stdout == "torch.Size([7])\n", done.stderr
+
+
 def test_unknown_gymnasium_ids_write_nothing(project: Path) -> None:
     pytest.importorskip("gymnasium")
     (project / "schemas" / "cart.yaml").write_text(

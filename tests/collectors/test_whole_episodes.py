@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,9 +79,35 @@ def test_those_of_any_batch_count_no_waiting(size: tuple[int, ...]) -> None:
     assert collector.frames == frames >= 200
 
 
-def test_those_of_workers_are_not_joined() -> None:
-    with pytest.raises(ValueError, match="those of several workers can't be joined"):
-        MultiSyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True)
+@pytest.mark.parametrize("joined", ["stack", 0])
+def test_those_of_workers_are_as_long_as_the_longest(joined: Any) -> None:
+    """The last step of the others repeats, and counts no more; each worker has its seed."""
+    makers = [partial(CartPole, batch_size=[2])] * 2
+    workers = MultiSyncCollector(
+        makers, frames_per_batch=4 * 200, total_frames=100, whole_episodes=True, cat_results=joined
+    )
+    try:
+        workers.set_seed(1)
+        frames, lengths = 0, set()
+        for batch in workers:
+            mask = batch["collector", "mask"]
+            assert batch.shape[:-1] == ((2, 2) if joined == "stack" else (4,))
+            assert batch.names[-1] == "time"
+            assert batch["next", "done"].squeeze(-1)[mask].sum() == 4
+            assert len(batch["collector", "traj_ids"].unique()) == 4
+            longest = mask.sum(-1).reshape(2, 2).amax(-1)
+            for worker, steps in zip(batch.reshape(2, 2, -1), longest.tolist(), strict=True):
+                last = worker[:, steps - 1 :]
+                assert (last["observation"] == last["observation"][:, :1]).all()
+            lengths |= {*longest.tolist()}
+            frames += int(mask.sum())
+        assert len(lengths) > 1
+        assert workers.frames == frames >= 100
+    finally:
+        workers.shutdown()
+
+
+def test_those_of_workers_go_without_replay_buffers() -> None:
     with pytest.raises(ValueError, match="goes without"):
         MultiAsyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True, split_trajs=True)
     workers = MultiAsyncCollector([CartPole], frames_per_batch=20, total_frames=40, whole_episodes=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from specgen_runtime.modules import actors, distributions, safe, safe_sequences
+from specgen_runtime.modules import actors, distributions, safe, safe_probabilistic, safe_sequences
 
 from tests.docs.pages import read_page, run_page
 
@@ -25,7 +25,7 @@ def test_every_distribution_is_named(name: str) -> None:
     assert name in PAGE.text
 
 
-@pytest.mark.parametrize("modules", [(actors,), (safe, safe_sequences)])
+@pytest.mark.parametrize("modules", [(actors,), (safe, safe_probabilistic, safe_sequences)])
 def test_every_actor_is_named(modules: tuple[object, ...]) -> None:
     own = [
         name

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.python_processes import run_python
+
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -42,13 +44,12 @@ def test_the_pipeline_trains_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(dict(reversed(blocks))["toml"], encoding="utf-8")
     built = _run(tmp_path, "-m", "specgen", "build")
     assert built.returncode == 0, built.stdout + built.stderr
-    train = ("-m", "my_rl.dqn_point", "--seed", "2", "--lr", "3e-4", "--folder", "runs/seed_2")
-    first = _run(tmp_path, *train, "--total-frames", "1000", "--evaluate-every", "500")
+    first = _train(tmp_path, "--total-frames", "1000", "--evaluate-every", "500")
     assert first.returncode == 0, first.stderr
-    again = _run(tmp_path, *train, "--total-frames", "1200", "--evaluate-every", "500")
+    again = _train(tmp_path, "--total-frames", "1200", "--evaluate-every", "500")
     assert again.returncode != 0
     assert "resume" in again.stderr
-    resumed = _run(tmp_path, *train, "--total-frames", "1200", "--evaluate-every", "500", "--resume")
+    resumed = _train(tmp_path, "--total-frames", "1200", "--evaluate-every", "500", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     log = (tmp_path / "runs" / "seed_2" / "log.csv").read_text(encoding="utf-8").splitlines()
     assert "evaluation" in log[0]
@@ -90,3 +91,8 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
     )
+
+
+def _train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ("-m", "my_rl.dqn_point", "--seed", "2", "--lr", "3e-4", "--folder", "runs/seed_2")
+    return run_python(*command, *arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})

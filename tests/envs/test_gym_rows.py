@@ -20,7 +20,7 @@ from tests.support import generate, imported
 
 SCHEMA = """
 specgen: 1
-import: [specgen_std/envs/cartpole, specgen_std/transforms/reward_scaling, specgen_std/transforms/step_counter]
+import: [specgen_std/envs/cartpole, specgen_std/transforms/reward_scaling, specgen_std/transforms/reward_sum, specgen_std/transforms/step_counter]
 transforms:
   Track:
     doc: What has been seen of a reward so far.
@@ -55,6 +55,9 @@ chains:
   Bent:
     env: CartPoleGym
     transforms: [{RewardScaling: {loc: 0.5, scale: 0.25}}, Bend]
+  Huge:
+    env: CartPoleGym
+    transforms: [{RewardScaling: {loc: 0.0, scale: 2.0e+38}}, RewardSum]
 """
 BEND = """
   Bend:
@@ -130,6 +133,13 @@ def test_single_steps(made: Made) -> None:
         record, expected = env.step(root.set("action", action)), other.step(same.set("action", action))
         assert_identical(record, expected)
         root, same = env.step_mdp(record), other.step_mdp(expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_is_infinite_and_nobody_is_told(tracked: Any) -> None:
+    env = tracked.Huge()
+    assert env._row_steps() is not None
+    assert transitions(env, 5)["next", "episode_reward"].isinf().any()
 
 
 def test_no_step_changes_another(made: Made) -> None:

@@ -32,6 +32,15 @@ def test_a_short_run_says_that_it_is_not_solved(
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_demo_is_solved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "FOLDER", tmp_path / "run")
+    monkeypatch.setattr("sys.argv", ["demo"])
+    assert demo.main() == 0, capsys.readouterr().out
+    assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] < PPOCartPoleConfig().total_frames
+
+
 def test_both_environments_are_judged_alike() -> None:
     policy = PPOCartPole(PPOCartPoleConfig(seed=1)).policy
     native = evaluate(CartPoleTrain(batch_size=[demo.EPISODES]), policy, seed=0)

@@ -91,6 +91,46 @@ def test_arguments_have_an_effect_where_they_are_assigned(make: Any, changeable:
             setattr(transform, name, wrapped(0) if name.endswith("model") else True)
 
 
+def test_keys_that_are_assigned() -> None:
+    """As if they had been given; or, where they follow from other arguments, it is an error that names these."""
+    reward = torch.ones(2, 1)
+    changed, given = KLComputation(), KLComputation("p", "q", kl_key="kl")
+    changed.in_keys, changed.out_keys = ["p", "q"], ["kl"]
+    for one in (changed, given):
+        assert (one.gen_log_probs_full_key, one.ref_log_probs_full_key, one.kl_key) == ("p", "q", "kl")
+        data = TensorDict({"next": {"p": torch.ones(2, 3), "q": torch.zeros(2, 3), "reward": reward}}, [2])
+        assert set(one(data)["next"].keys()) == {"p", "q", "reward", "kl"}
+    rewards = KLRewardTransform(wrapped(1))
+    rewards.in_keys, rewards.out_keys = ["score"], ["whole", "kl"]
+    data = sampled()
+    data["next", "score"] = reward
+    assert set(rewards(data)["next"].keys()) == {"history", "score", "whole", "kl"}
+    wrong: list[tuple[Any, str, list[str]]] = [
+        (changed, "in_keys", ["p"]),
+        (changed, "in_keys", ["p", "p"]),
+        (changed, "out_keys", ["kl", "p"]),
+        (rewards, "in_keys", ["a", "b"]),
+        (rewards, "out_keys", ["whole"]),
+        (rewards, "out_keys", ["whole", "whole"]),
+        (RetrieveKL(**pair()).penalty, "out_keys", ["kl"]),
+    ]
+    for transform, name, keys in wrong:
+        before = getattr(transform, name)
+        with pytest.raises(ValueError, match=r"key|log-probabilities are read"):
+            setattr(transform, name, keys)
+        assert getattr(transform, name) == before
+    fixed: list[tuple[Any, str, str]] = [
+        (RetrieveKL(**pair()), "in_keys", "history_key"),
+        (RetrieveKL(**pair()), "out_keys", "kl_key"),
+        (RetrieveKL(**pair()).penalty, "in_keys", "history_key"),
+        (RetrieveLogProb(wrapped(0)), "in_keys", "history_key"),
+        (RetrieveLogProb(wrapped(0)), "out_keys", "log_probs_full_key"),
+    ]
+    for transform, name, instead in fixed:
+        with pytest.raises(AttributeError, match=f"{name} can't be assigned: .*{instead}"):
+            setattr(transform, name, ["a"])
+
+
 def test_settings_of_a_penalty_that_are_assigned() -> None:
     transform = KLComputation()
     transform.estimator, transform.add_to_reward = "k2", False

@@ -187,6 +187,8 @@ def test_words_for_settings() -> None:
 
 def test_what_a_scorer_cannot_repeat_is_refused() -> None:
     model = tiny_model("llama")
+    with pytest.raises(ValueError, match="num_beams=2: a beam search draws no answers"):
+        settings(model, num_beams=2).configuration(model, 0, scorable=False)
     how = settings(model, repetition_penalty=1.5)
     with pytest.raises(ValueError, match=r"repetition_penalty=1\.5.*switch it off"):
         generate_answers(model, prompts(), how)

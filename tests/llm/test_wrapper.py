@@ -374,3 +374,23 @@ def test_data_that_make_no_sense() -> None:
         of_tokens(bad)
     with pytest.raises(ValueError, match="generate=False"):
         wrapper(generate=True).get_dist(of_chats(CHATS))
+    nothing = TensorDict({"tokens": {"prompt": torch.zeros(2, 0).long()}}, [2])
+    with pytest.raises(ValueError, match=r"prompts of the rows \[0, 1\] have no token"):
+        wrapper(input_mode="tokens", generate=True)(nothing)
+
+
+@pytest.mark.parametrize("generate", [False, True])
+@pytest.mark.parametrize("wrong", [-1, 10_000])
+def test_tokens_of_another_tokenizer(generate: bool, wrong: int) -> None:
+    """They are named; what is no padding alone is looked at."""
+    ids = torch.ones(3, 4).long()
+    ids[1, 0], ids[1, 2] = wrong, wrong
+    attended = torch.ones(3, 4).bool()
+    attended[1, 0] = False
+    data = TensorDict({"tokens": {"prompt" if generate else "full": ids}, "attention_mask": attended}, [3])
+    made = wrapper(input_mode="tokens", generate=generate)
+    place = 1 if generate else 2  # of a prompt its own tokens are counted
+    with pytest.raises(ValueError, match=f"row 1, token {place} is {wrong}, but LlamaForCausalLM has a voc"):
+        made(data)
+    ids[1, 2] = 1
+    made(data)

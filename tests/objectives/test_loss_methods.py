@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from specgen_runtime import modules
 from specgen_std.losses import SACLoss, TD3Loss
 from tensordict import TensorDict
+from tensordict.nn import CompositeDistribution
 
 from tests.objectives.every_loss import KEYWORDS, batch, losses, made, networks
 from tests.objectives.nets import critic
@@ -127,6 +130,107 @@ def test_the_temperature_is_the_term(name: str) -> None:
     outputs = seeded(loss, batch(name, 6))
     log_prob = -outputs["entropy"].expand(6)  # the term is linear in it
     torch.testing.assert_close(loss.alpha_loss(log_prob).mean(), outputs["loss_alpha"])
+
+
+OF_DISTRIBUTIONS = ["A2CLoss", "OnlineDTLoss"]
+"""The losses with `get_entropy_bonus` that TorchRL's have, too."""
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", OF_DISTRIBUTIONS)
+@pytest.mark.parametrize("draws", [1, 3])
+@pytest.mark.parametrize("kind", ["normal", "tanh", "categorical"])
+def test_the_entropy_of_a_distribution_equals_torchrl(name: str, draws: int, kind: str) -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    theirs_of = pytest.importorskip("torchrl.modules")
+    cls = losses()[name]
+    keywords = {**KEYWORDS.get(name, {}), "samples_mc_entropy": draws}
+    mine = made(cls, 7, samples_mc_entropy=draws)
+    theirs = getattr(objectives, name)(*networks(cls, 7).values(), **keywords)
+    if name == "OnlineDTLoss" and kind == "categorical":
+        pytest.skip("it draws with gradients")
+    torch.manual_seed(1)
+    loc = torch.randn(5, 3, 2, requires_grad=True)
+    scale = loc.exp()
+    makers: dict[str, Any] = {
+        "normal": lambda module: module.IndependentNormal(loc, scale),
+        "tanh": lambda module: module.TanhNormal(loc, scale),
+        "categorical": lambda _: torch.distributions.Categorical(logits=loc),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that it draws
+        wanted = seeded(theirs.get_entropy_bonus, makers[kind](theirs_of))
+    got = seeded(mine.get_entropy_bonus, makers[kind](modules))
+    assert got.shape == wanted.shape == ((5, 3, 1) if name == "A2CLoss" else (5, 3))
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    expected, found = (torch.autograd.grad(one.sum(), loc, retain_graph=True)[0] for one in (wanted, got))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss", "KLPENPPOLoss", "MAPPOLoss", "A2CLoss"])
+def test_the_entropy_of_the_policys_own_distribution_is_the_metric(name: str) -> None:
+    cls = losses()[name]
+    loss, data = made(cls), batch(name, 6)
+    expected = seeded(loss, data.clone())["entropy"]
+    with loss.actor_network_params.to_module(loss.actor_network):
+        dist = loss.actor_network.get_dist(data)
+    got = loss.get_entropy_bonus(dist)
+    assert got.shape == (*dist.batch_shape, 1)
+    torch.testing.assert_close(got.mean(), expected)
+
+
+def test_the_entropy_is_drawn_from_the_generator_of_the_loss() -> None:
+    loss = made(losses()["OnlineDTLoss"])
+    dist = modules.TanhNormal(torch.zeros(4, 2), torch.ones(4, 2))
+    loss.generator = torch.Generator().manual_seed(3)
+    before = torch.get_rng_state()
+    first = loss.get_entropy_bonus(dist)
+    loss.generator.manual_seed(3)
+    torch.testing.assert_close(loss.get_entropy_bonus(dist), first)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_entropy_of_several_parts_is_their_sum() -> None:
+    loss = made(losses()["PPOLoss"])
+    parts = {"a": {"loc": torch.zeros(4), "scale": torch.ones(4)}, "b": {"logits": torch.zeros(4, 3)}}
+    classes = {"a": torch.distributions.Normal, "b": torch.distributions.Categorical}
+    dist = CompositeDistribution(TensorDict(parts, [4]), distribution_map=classes)
+    expected = torch.distributions.Normal(0.0, 1.0).entropy() + torch.tensor(3.0).log()
+    torch.testing.assert_close(loss.get_entropy_bonus(dist), expected.expand(4, 1))
+
+
+OF_A_DISTRIBUTION = """\
+specgen: 1
+losses:
+  CloningLoss:
+    networks: {actor_network: {policy: action, in: [observation]}}
+    keys: {action: action}
+    learnable: {log_alpha: {init: 0.0}}
+    let:
+      dist: actor_network(now)
+      drawn: rsample(dist)
+      log_p: log_prob(dist, drawn)
+      surprise: log_p**2
+    terms:
+      loss_alpha: exp(log_alpha) * stop_grad(surprise)
+      loss_actor: surprise
+    methods:
+      alpha_loss: {term: loss_alpha, given: {dist: dist}, type: "float32[1]"}
+      surprise: {value: surprise, given: {policy: dist}}
+"""
+
+
+def test_a_method_reads_a_distribution(tmp_path: Path) -> None:
+    with imported(generate({"cloning.yaml": OF_A_DISTRIBUTION}, "given_policy"), "given_policy", tmp_path):
+        module = importlib.import_module("given_policy.cloning")
+        loss = module.CloningLoss(networks(losses()["A2CLoss"])["actor_network"])
+        dist = modules.IndependentNormal(torch.zeros(4, 2), torch.ones(4, 2))
+        expected = dist.log_prob(seeded(lambda _: dist.rsample(), TensorDict())) ** 2
+        torch.testing.assert_close(seeded(loss.surprise, dist), expected)
+        alpha = seeded(loss.alpha_loss, dist)
+        torch.testing.assert_close(alpha, expected.unsqueeze(-1))
+        alpha.sum().backward()
+        torch.testing.assert_close(loss.log_alpha.grad, expected.sum())
 
 
 GIVEN = """\

@@ -61,11 +61,9 @@ OPEN = {"KLAdaptiveLR", "TQCLoss"}
 """What is not there."""
 
 NO_METHODS = {
-    "A2CLoss": {"get_entropy_bonus"},  # of a distribution
     "CrossQLoss": {"get_action_spec", "maybe_init_target_entropy"},
     "DiscreteIQLLoss": {"loss_value_diff"},
     "IQLLoss": {"loss_value_diff"},
-    "OnlineDTLoss": {"get_entropy_bonus"},
     "SACLoss": {"qvalue_v1_loss"},
 }
 """Methods that take something else than data, or serve another method there (docs/losses.md)."""

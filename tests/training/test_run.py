@@ -199,6 +199,18 @@ def test_the_log_is_read_from_the_device_once(tmp_path: Path, monkeypatch: pytes
         assert reads == 1
 
 
+def test_everything_is_due_at_the_end(tmp_path: Path) -> None:
+    """A training whose frames are no multiple of the interval ends with a row of its log all the same."""
+    with run_in(tmp_path, total_frames=70) as run:
+        found = []
+        for run.frames in range(10, 80, 10):
+            if run.due("evaluate", 40):
+                found.append(run.frames)
+            assert not run.due("target", 75, count=run.frames)
+        assert found == [40, 70]
+        assert not run.due("evaluate", 40)
+
+
 def test_due(tmp_path: Path) -> None:
     with run_in(tmp_path) as run:
         found = []

@@ -129,3 +129,22 @@ def test_a_sum_beside_the_reward(batch: tuple[int, ...]) -> None:
     data = env.rollout(5, break_when_any_done=False)["next"]
     expected = (data["position"] * torch.tensor([1.0, 2.0, 3.0])).sum(-1, keepdim=True)
     assert torch.equal(data["total"], expected)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(("dim", "shape"), [(-1, (3, 2)), (-2, (2, 3)), (-3, (2, 3, 4))])
+def test_stacked_actions(batch: tuple[int, ...], dim: int, shape: tuple[int, ...]) -> None:
+    """What the policy writes in place of two actions: recorded, and on the way into an environment."""
+    both = torch.randn(*batch, *shape)
+    data = TensorDict({"both": both, "seen": torch.randn(*batch, 3)}, batch)
+    keys: dict[str, Any] = {"in_key_inv": "both", "out_keys_inv": ["left", ("other", "right")], "dim": dim}
+    mine = ours.Stack(["left", ("other", "right")], "both", **keys)
+    other = theirs.Stack(["left", ("other", "right")], "both", **keys)
+    found, expected = mine.inv(data), other.inv(data.clone())
+    for key in keys["out_keys_inv"]:
+        assert torch.equal(found[key], expected[key])
+    assert torch.equal(mine(found)["both"], both)
+    assert mine.in_keys_inv == keys["out_keys_inv"]
+    assert mine.out_keys_inv == other.in_keys_inv == ["both"]
+    with pytest.raises(ValueError, match="out_keys_inv was not"):
+        theirs.Stack(["a"], "b", in_key_inv="c")

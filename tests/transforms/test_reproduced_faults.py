@@ -13,12 +13,10 @@ from specgen_std.transforms import (
     BinarizeReward,
     CatFrames,
     CatTensors,
-    FlattenAction,
     FlattenObservation,
     RandomTruncationTransform,
     RewardClipping,
     SelectTransform,
-    Stack,
     StepCounter,
     TargetReturn,
     ToTensorImage,
@@ -150,13 +148,9 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [
-        (CatFrames, {"N": 2, "dim": -1, "future": True}),
-        (CatFrames, {"N": 2, "dim": -1, "mask_key": "mask"}),
         (CatTensors, {"unsqueeze_if_oor": True}),
-        (FlattenAction, {"action_shape": (2, 3)}),
         (ToTensorImage, {"shape_tolerant": True}),
         (RandomTruncationTransform, {"min_horizon": 1, "max_horizon": 2, "done_key": "done"}),
-        (Stack, {"in_keys": ["a"], "in_key_inv": "b", "out_keys_inv": ["c"]}),
     ],
 )
 def test_keywords_that_are_not_taken(make: type, keywords: dict[str, Any]) -> None:

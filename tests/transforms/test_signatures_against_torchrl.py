@@ -14,10 +14,7 @@ import specgen_std.transforms as declared
 pytestmark = pytest.mark.peers
 
 NOT_YET = {
-    "CatFrames": {"future", "mask_key"},
-    "FlattenAction": {"action_shape"},
     "MultiAction": {"stack_observations"},
-    "Stack": {"in_key_inv", "out_keys_inv"},
 }
 METHODS_LACKING = {
     "ActionChunkTransform": {

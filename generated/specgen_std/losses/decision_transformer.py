@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ef5ca476e0235cb3999ba3dcb41326bd4a455ac9f060b1fb31017a6d769db897
+# specgen: sha256=b57ecaf73054bc3de6647f7ef692f0589ff8146d8beca418423aa88935b436e4
 """Decision transformers."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
-    distance_loss, exponential_of, moved_between, not_none, settle, settled,
+    distance_loss, exponential_of, given_policy, in_loss_modes, moved_between, not_none, settle, settled,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
+    from torch.distributions import Distribution
 
 __all__ = ["DTLoss", "DTLossOutput", "DTLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms"]
 
@@ -196,6 +197,16 @@ def online_dt_loss(
         loss_log_likelihood=loss_log_likelihood, loss_entropy=loss_entropy, loss_alpha=loss_alpha,
         alpha=alpha_detached, entropy=entropy,
     )
+
+
+def online_dt_get_entropy_bonus(drawn_log_prob: Tensor) -> Tensor:
+    """`H` of `OnlineDTLoss`, one value per sample.
+
+    Args:
+        drawn_log_prob: float32 [draw, *batch], from `actor_network`.
+    """
+    # losses.OnlineDTLoss.let
+    return -drawn_log_prob.mean(dim=0)
 
 
 class OnlineDTLoss(LossModule):
@@ -368,6 +379,17 @@ class OnlineDTLoss(LossModule):
                 "entropy": samples.mean(terms.entropy),
             }
         )
+
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.OnlineDTLoss.let
+        _, drawn_log_prob = given_policy(dist).rsample_and_log_prob(self.samples_mc_entropy)
+        return online_dt_get_entropy_bonus(drawn_log_prob)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aa23c7bc10f3f076a00edfccf0621b94299b1f7f1facd91de6a08895d4d31ed1
+# specgen: sha256=07fdf7355990c275ab72f477c3188f54112b8fbe1c2a61789b694736415b6419
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
     add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
-    next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
+    given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone,
+    with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_effective_fraction, sample_max, sample_standardized, sample_var,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
+    from torch.distributions import Distribution
 
 __all__ = [
     "IPPOCriticTerms", "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "MAPPOCriticTerms", "MAPPOLoss",
@@ -211,6 +213,16 @@ def mappo_critic(
         loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
+
+
+def mappo_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `MAPPOLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.MAPPOLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class MAPPOLoss(ClipPPOLoss):
@@ -620,6 +632,17 @@ class MAPPOLoss(ClipPPOLoss):
         """
         return term_alone(self, "loss_critic", tensordict)
 
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.MAPPOLoss.let
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return mappo_get_entropy_bonus(H_parts).unsqueeze(-1)
+
     if TYPE_CHECKING:
 
         @property
@@ -815,6 +838,16 @@ def ippo_critic(
         loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
+
+
+def ippo_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `IPPOLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.IPPOLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class IPPOLoss(MAPPOLoss):
@@ -1222,6 +1255,17 @@ class IPPOLoss(MAPPOLoss):
             ValueError: if the parameters of the loss leave the term out.
         """
         return term_alone(self, "loss_critic", tensordict)
+
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.IPPOLoss.let
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return ippo_get_entropy_bonus(H_parts).unsqueeze(-1)
 
     if TYPE_CHECKING:
 

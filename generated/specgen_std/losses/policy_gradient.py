@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=233f87a978fc6462c96335d88a5da4f2663630d9ea00b07aa80373aed281e68e
+# specgen: sha256=405478b0c77f226f52946c1a7a1640d1b10ea3c5891b6fb5d1df97425425001e
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient, as_policy,
-    distance_loss, next_key, not_none, term_alone, with_methods,
+    distance_loss, given_policy, in_loss_modes, next_key, not_none, term_alone, with_methods,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
+    from torch.distributions import Distribution
 
 __all__ = [
     "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "ReinforceActorTerms", "ReinforceLoss",
@@ -402,6 +403,17 @@ class A2CLoss(LossModule):
             ValueError: if the parameters of the loss leave the term out.
         """
         return term_alone(self, "loss_critic", tensordict)
+
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.A2CLoss.let
+        H = given_policy(dist).entropy(self.samples_mc_entropy)
+        return H.unsqueeze(-1)
 
     if TYPE_CHECKING:
 

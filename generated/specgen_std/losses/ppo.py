@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4332693d7e2924fdd8f868343dd8d8df7bddc7f4db43f20b5d3036c956e3e5c2
+# specgen: sha256=f10a3d68d06baf033abb174c9b4e31b2d15a61057b9f81207c5cf6e1ac8fa2d0
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt,
     add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
-    next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
+    given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone,
+    with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_effective_fraction, sample_max, sample_mean, sample_standardized, sample_var,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
+    from torch.distributions import Distribution
 
 __all__ = [
     "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "KLPENPPOCriticTerms",
@@ -175,6 +177,16 @@ def ppo_critic(
         loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
+
+
+def ppo_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `PPOLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.PPOLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class PPOLoss(LossModule):
@@ -526,6 +538,17 @@ class PPOLoss(LossModule):
         """
         return term_alone(self, "loss_critic", tensordict)
 
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.PPOLoss.let
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return ppo_get_entropy_bonus(H_parts).unsqueeze(-1)
+
     if TYPE_CHECKING:
 
         @property
@@ -713,6 +736,16 @@ def clip_ppo_critic(
         loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
+
+
+def clip_ppo_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `ClipPPOLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.ClipPPOLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class ClipPPOLoss(PPOLoss):
@@ -1098,6 +1131,17 @@ class ClipPPOLoss(PPOLoss):
         """
         return term_alone(self, "loss_critic", tensordict)
 
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.ClipPPOLoss.let
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return clip_ppo_get_entropy_bonus(H_parts).unsqueeze(-1)
+
     if TYPE_CHECKING:
 
         @property
@@ -1285,6 +1329,16 @@ def klpenppo_critic(
         loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
+
+
+def klpenppo_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `KLPENPPOLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.KLPENPPOLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class KLPENPPOLoss(PPOLoss):
@@ -1686,6 +1740,17 @@ class KLPENPPOLoss(PPOLoss):
             ValueError: if the parameters of the loss leave the term out.
         """
         return term_alone(self, "loss_critic", tensordict)
+
+    @in_loss_modes
+    def get_entropy_bonus(self, dist: Distribution) -> Tensor:
+        """`H` of each sample, with a trailing 1.
+
+        Args:
+            dist: `dist`, a distribution of `actor_network`.
+        """
+        # losses.KLPENPPOLoss.let
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return klpenppo_get_entropy_bonus(H_parts).unsqueeze(-1)
 
     if TYPE_CHECKING:
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1869bb2de717652590b5eef1ee8fba375f17e72303a3472947bf4dad6b1d1a25
+# specgen: sha256=6c824c6997aa4f7a26a19fc4ac04d6f6e088a4416f55f63061639934c046aa4f
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class PPOCartPoleConfig:
     """passes over each batch (>= 1)"""
     minibatch_size: int = 256
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
-    gamma: float = 0.98
+    gamma: float = 0.99
     """discount of one step (>= 0, <= 1)"""
-    lmbda: float = 0.8
+    lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=67e4a51ef57f9cea64807c799a6bbee27818c8e0f508a2cea6d0b247451ee4ae
+# specgen: sha256=119b1e56a2143866aab0427524e524bc2584a748afb2d152a0ad3a631642398f
 """The generated transforms."""
 
 from .actions import (
@@ -21,7 +21,8 @@ from .images import (
 from .init_tracker import InitTracker, InitTrackerKeys
 from .keys import (
     CatTensors, CatTensorsKeys, ExcludeTransform, ExcludeTransformKeys, RenameTransform,
-    RenameTransformInverseKeys, RenameTransformKeys, SelectTransform, SelectTransformKeys, Stack, StackKeys,
+    RenameTransformInverseKeys, RenameTransformKeys, SelectTransform, SelectTransformKeys, Stack,
+    StackInverseKeys, StackKeys,
 )
 from .novelty import RNDTransform, RNDTransformKeys
 from .observation_norm import ObservationNorm, ObservationNormInverseKeys, ObservationNormKeys
@@ -67,8 +68,9 @@ __all__ = [
     "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
     "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
     "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
-    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
-    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
-    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys",
-    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackInverseKeys", "StackKeys",
+    "StepCounter", "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn",
+    "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter",
+    "TrajCounterKeys", "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys",
+    "VecNorm", "VecNormKeys",
 ]

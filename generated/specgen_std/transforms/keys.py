@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=707b2aa7c0b30246cc3f13d4f6724e4fd6de5aac91abe508a8429789dbd4730c
+# specgen: sha256=4acd42d9963ba69f85e57fc5b1d0c0939e5bb018f4ad7978912e272a11545d7c
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specgen_runtime.typing import NestedKey, TensorDictBase
 __all__ = [
     "CatTensors", "CatTensorsKeys", "ExcludeTransform", "ExcludeTransformKeys", "RenameTransform",
     "RenameTransformInverseKeys", "RenameTransformKeys", "SelectTransform", "SelectTransformKeys", "Stack",
-    "StackKeys",
+    "StackInverseKeys", "StackKeys",
 ]
 
 
@@ -312,6 +312,14 @@ class StackKeys(NamedTuple):
     """all of them, in the order of `in_keys`"""
 
 
+class StackInverseKeys(NamedTuple):
+    """What one repetition of the inverse writes and reads."""
+
+    parts: list[NestedKey]
+    joined: NestedKey
+    """what the policy writes in place of `out_keys_inv`"""
+
+
 def stack_map(dim: int, entries_rank: int, entries: list[Tensor]) -> Tensor:
     """`stacked` at any moment.
 
@@ -324,7 +332,32 @@ def stack_map(dim: int, entries_rank: int, entries: list[Tensor]) -> Tensor:
     return torch.stack((*entries,), dim=dim if dim < 0 else dim - (entries_rank + 1))
 
 
-class Stack(GeneratedTransform[StackKeys]):
+def stack_outer_joined(dim: int, parts_rank: int, parts: list[Tensor]) -> Tensor:
+    """`joined`, of what the environment takes.
+
+    Args:
+        dim: the new axis, counted from the end.
+        parts_rank: how many dimensions `parts` has, without the batch's.
+        parts: any dtype [*batch, ...].
+    """
+    # transforms.Stack.out
+    return torch.stack((*parts,), dim=dim if dim < 0 else dim - (parts_rank + 1))
+
+
+def stack_inverse(dim: int, parts_rank: int, nth: int, joined: Tensor) -> Tensor:
+    """`parts`, as the environment takes it.
+
+    Args:
+        dim: the new axis, counted from the end.
+        parts_rank: how many dimensions `parts` has, without the batch's.
+        nth: the number of the key, from 0.
+        joined: any dtype [*batch, ...].
+    """
+    # transforms.Stack.inverse
+    return joined.select(dim if dim < 0 else dim - (parts_rank + 1), nth)
+
+
+class Stack(GeneratedTransform[StackKeys, StackInverseKeys]):
     """Put several entries of one shape side by side, along a new axis.
 
     Reads:
@@ -334,22 +367,34 @@ class Stack(GeneratedTransform[StackKeys]):
         `stacked`, of the type that is computed: all of them, in the order of `in_keys`
 
     Drops `entries`, if del_keys.
+
+    Gives the environment:
+        `parts`, several together, any dtype [*batch, ...]
+
+    Reads, in its place:
+        `joined`, like `stack(*parts, axis=dim)`: what the policy writes in place of `out_keys_inv`
     """
 
     _reads = ("entries",)
     _writes = ("stacked",)
+    _gives = ("parts",)
+    _takes = ("joined",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
     _logical = True
+    invertible = True
 
     def __init__(
-        self, in_keys: Sequence[NestedKey], out_key: NestedKey = "stacked", dim: int = -1,
+        self, in_keys: Sequence[NestedKey] | None = None, out_key: NestedKey = "stacked",
+        in_key_inv: NestedKey | None = None, out_keys_inv: Sequence[NestedKey] | None = None, dim: int = -1,
         allow_positive_dim: bool = False, del_keys: bool = True,
     ) -> None:
         """Put several entries of one shape side by side, along a new axis.
 
         Args:
-            in_keys: the keys that it works on.
+            in_keys: the keys that it works on (default: none, where `out_keys_inv` is given).
             out_key: the key of `stacked`.
+            in_key_inv: the key of `joined` (default: `action`); only where `out_keys_inv` is given.
+            out_keys_inv: the keys of `parts`, several together (default: none).
             dim: the new axis, counted from the end; <= -1 unless `allow_positive_dim`.
             allow_positive_dim: whether `dim` may count from the first axis behind the batch.
             del_keys: whether the single entries are left out.
@@ -357,8 +402,9 @@ class Stack(GeneratedTransform[StackKeys]):
         Raises:
             ValueError: if `dim` is not <= -1 unless `allow_positive_dim`.
         """
-        super().__init__(in_keys=in_keys)
+        super().__init__(in_keys=in_keys, in_keys_inv=out_keys_inv)
         self.out_key = normal_key(out_key)
+        self.in_key_inv = self._in_place_of("out_keys_inv", "in_key_inv", in_key_inv, "action")
         if not allow_positive_dim and not dim <= -1:
             raise ValueError(f"dim must be <= -1 unless allow_positive_dim, got {dim}")
         self.dim = dim
@@ -368,9 +414,14 @@ class Stack(GeneratedTransform[StackKeys]):
             self._drops = (*self._drops, "entries")
 
     def _bind(self, env: EnvBase | None) -> list[StackKeys]:
-        entries = [self._select(env, self._in_keys, (), NUMBER_DTYPES)]
+        entries = self._together(self._select(env, self._in_keys, (), NUMBER_DTYPES))
         stacked = [self.out_key] * len(entries)
         return [StackKeys(*keys) for keys in zip(entries, stacked, strict=True)]
+
+    def _bind_inv(self, env: EnvBase | None) -> list[StackInverseKeys]:
+        parts = self._together(self._select(env, self._in_keys_inv, (), ANY_DTYPES, INPUTS))
+        joined = [self.in_key_inv] * len(parts)
+        return [StackInverseKeys(*keys) for keys in zip(parts, joined, strict=True)]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         for key in self.keys:
@@ -380,3 +431,25 @@ class Stack(GeneratedTransform[StackKeys]):
             stacked = stack_map(self.dim, self._rank(key.entries[0]), entries)
             self._write(tensordict, key.stacked, stacked)
         return tensordict
+
+    def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        outer_tensordict = self._as_taken(tensordict)
+        for key in self.keys_inv:
+            if tolerant and self._lacks(outer_tensordict, key.joined):
+                continue
+            joined = self._require(outer_tensordict, key.joined)
+            with self._parting(outer_tensordict, tensordict, key):
+                for nth, each in enumerate(key.parts):
+                    parts = stack_inverse(self.dim, self._inner_rank(each), nth, joined)
+                    self._write(tensordict, each, parts)
+        return tensordict
+
+    def _outer_specs(self, key: StackInverseKeys) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        specs[key.joined] = self._joined_spec(
+            key.parts,
+            key.joined,
+            "structural",
+            lambda parts: stack_outer_joined(self.dim, self._inner_rank(key.parts[0]), parts),
+        )
+        return specs

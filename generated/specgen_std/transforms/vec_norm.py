@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e3b209ff5ae804d76c883e296b05f65f9517968b9e9449e39d3bb1dc316696ad
+# specgen: sha256=8c5d61a625f978443ff450ebf8e7ab43245416d85a23b39b71d7585458a227c8
 """Normalisation by running statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import NUMBER_DTYPES
 from specgen_runtime.transforms.like import unbounded_like
-from specgen_runtime.transforms.new_rows import NewRows, batch_count, batch_mean
+from specgen_runtime.transforms.new_rows import NewRows, OneRow, batch_count, batch_mean
 from specgen_runtime.transforms.norm_statistics import NormStatistics as VecNormMethods
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -81,6 +81,23 @@ def vec_norm_update(
     next_loc = loc + moved
     off = seen - mean
     spread = batch_mean(off * off, new_rows)
+    next_var = kept / next_count * (var + moved * change) + share * spread
+    return next_count, next_loc, next_var
+
+
+def vec_norm_update_row(keep: Any, weight: Any, count: Any, loc: Any, var: Any, x: Any) -> tuple[Any, ...]:
+    """What `vec_norm_update` gives, of the one row there is, by NumPy: its numbers and arrays."""
+    # transforms.VecNorm.update
+    kept = keep * count
+    next_count = kept + weight
+    share = weight / next_count
+    seen = x.astype("float64")
+    mean = seen
+    change = mean - loc
+    moved = share * change
+    next_loc = loc + moved
+    off = seen - mean
+    spread = off * off
     next_var = kept / next_count * (var + moved * change) + share * spread
     return next_count, next_loc, next_var
 
@@ -160,4 +177,10 @@ class VecNorm(LearningTransform[VecNormKeys], VecNormMethods):
         return vec_norm_update(
             *new_rows.once(vec_norm_update_constants, self.decay), held["count"], held["loc"], held["var"],
             new_rows, *values,
+        )
+
+    def _updated_row(self, held: Mapping[str, Any], new_rows: OneRow, *values: Any) -> tuple[Any, ...]:
+        return vec_norm_update_row(
+            *new_rows.once(vec_norm_update_constants, self.decay), held["count"], held["loc"], held["var"],
+            *values,
         )

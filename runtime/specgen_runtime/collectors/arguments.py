@@ -102,7 +102,6 @@ def refuse_contradictions(
     buffer: Any,
     whole: Any,
     random: Any = None,
-    workers: bool = False,
 ) -> None:
     """Refuse keywords that exclude each other, by a ValueError."""
     if split_trajs and not track_traj_ids:
@@ -113,11 +112,6 @@ def refuse_contradictions(
         raise ValueError(
             "whole_episodes=True gives batches of several lengths, of what the policy does: it goes without"
             " return_same_td, split_trajs, init_random_frames and replay_buffer"
-        )
-    if whole and workers:
-        raise ValueError(
-            "whole_episodes=True gives batches of several lengths: those of several workers can't be joined. Use Collector,"
-            " or MultiAsyncCollector"
         )
 
 

@@ -14,6 +14,7 @@ from torch import nn
 from specgen_runtime.collectors.arguments import Buffer, made_policy, refuse_contradictions, steps_of_batch
 from specgen_runtime.collectors.base import BaseCollector
 from specgen_runtime.collectors.policies import Weights, load_weights, weights_of
+from specgen_runtime.collectors.trajectories import lengthened
 from specgen_runtime.collectors.worker import Worker, WorkerLostError, pickled_worker, worker_seed
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.keys import TRAJECTORY_KEY
@@ -57,7 +58,7 @@ class MultiCollector(BaseCollector[D]):
 
     Raises:
         TypeError: a function makes no environment, or something can't be pickled.
-        ValueError: the number of workers and of functions differ; `whole_episodes` of workers whose batches are joined.
+        ValueError: the number of workers and of functions differ.
         WorkerLostError: three workers in a row died at one place without a batch.
         Exception: what a worker's environment or policy raised.
     """
@@ -106,9 +107,7 @@ class MultiCollector(BaseCollector[D]):
             raise ValueError("cat_results is for batches of all workers: those here are of one")
         self.whole_episodes = bool(keywords.get("whole_episodes"))
         if self.whole_episodes:
-            refuse_contradictions(
-                split_trajs=split_trajs, buffer=replay_buffer, whole=True, workers=self.sync
-            )
+            refuse_contradictions(split_trajs=split_trajs, buffer=replay_buffer, whole=True)
         self.cat_results = "stack" if cat_results is None else cat_results
         self.update_at_each_batch = update_at_each_batch
         self.policy = made_policy(policy, None)
@@ -118,23 +117,18 @@ class MultiCollector(BaseCollector[D]):
         kwargs: Any = [create_env_kwargs or {}] * len(makers) if one else create_env_kwargs
         frames = steps_of_batch(frames_per_batch, self.num_workers) if self.sync else frames_per_batch
         self.requested_frames_per_batch = frames * (self.num_workers if self.sync else 1)
-        self._pickled = [
-            pickled_worker(
-                maker,
-                own,
-                place,
-                {
-                    **keywords,
-                    "policy": policy,
-                    "policy_factory": policy_factory,
-                    "frames_per_batch": frames,
-                    "track_policy_version": track_policy_version,
-                    "first_traj_id": place,
-                    "traj_id_stride": self.num_workers,
-                },
-            )
-            for place, (maker, own) in enumerate(zip(makers, kwargs, strict=True))
-        ]
+        keywords |= {
+            "policy": policy,
+            "policy_factory": policy_factory,
+            "frames_per_batch": frames,
+            "track_policy_version": track_policy_version,
+            "traj_id_stride": self.num_workers,
+        }
+        self._pickled: list[bytes] = []
+        for place, (maker, own) in enumerate(zip(makers, kwargs, strict=True)):
+            same = place and maker is makers[place - 1] and own is kwargs[place - 1]
+            made = self._pickled[-1] if same else pickled_worker(maker, own, place, keywords)
+            self._pickled.append(made)  # once for all that are alike: policies may be large
         self._seed = int(torch.randint(2**31, ()).item())
         self.lives = [0] * self.num_workers
         self._deaths = [0] * self.num_workers
@@ -145,8 +139,9 @@ class MultiCollector(BaseCollector[D]):
         self._workers: list[Worker] = []
         try:
             self._workers += [self._start(place, self._seed_of(place)) for place in range(self.num_workers)]
-            for worker in self._workers:
+            for place, worker in enumerate(self._workers):
                 worker.receive()
+                worker.call("number", place)
         except BaseException:
             self._end_all(0.0)
             raise
@@ -229,6 +224,9 @@ class MultiCollector(BaseCollector[D]):
                 if self._workers[place] in ready and (batch := self._answer(place)) is not None:
                     found[place] = batch
         batches = [found[place] for place in range(self.num_workers)]
+        if self.whole_episodes:
+            longest = max(batch.shape[-1] for batch in batches)
+            batches = [lengthened(batch, longest) for batch in batches]
         if isinstance(self.cat_results, int):
             return torch.cat(batches, self.cat_results)
         stacked: Any = torch.stack(batches, 0)

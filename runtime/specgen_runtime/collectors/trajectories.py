@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.base import D
 from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.keys import MASK_KEY, TRAJECTORY_KEY, as_tuple
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TrajectoryNumbers", "ended", "frames_in", "in_first_episodes", "split_trajectories"]
+__all__ = ["TrajectoryNumbers", "ended", "frames_in", "in_first_episodes", "lengthened", "split_trajectories"]
 
 
 class TrajectoryNumbers:
@@ -116,6 +118,22 @@ def frames_in(batch: TensorDictBase) -> int:
     """How many elements of a batch are transitions: all but those that ``("collector", "mask")`` leaves out."""
     mask = batch.get(MASK_KEY, None)
     return batch.numel() if mask is None else int(mask.sum())
+
+
+def lengthened(batch: D, steps: int) -> D:
+    """A batch of whole episodes with as many steps as another: its last ones repeat, and `frames_in` does not count them.
+
+    Args:
+        batch: transitions `(*batch, T)` with a ``("collector", "mask")``.
+        steps: how many it gets, at least T.
+    """
+    missing = steps - batch.shape[-1]
+    if not missing:
+        return batch
+    last = batch[..., -1:]
+    last.set(MASK_KEY, torch.zeros_like(last.get(MASK_KEY)))
+    whole: Any = torch.cat([batch, *[last] * missing], -1)
+    return whole  # type: ignore[no-any-return]
 
 
 def split_trajectories(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from specgen_runtime.llm.advantage import MCAdvantage, conversation_advantage, group_advantage
+from specgen_runtime.llm.advantage import (
+    MCAdvantage,
+    conversation_advantage,
+    group_advantage,
+    groups_of_workers,
+)
 from specgen_runtime.llm.candidates import MCAdvantageSelector
 from specgen_runtime.llm.conversations.containers import ChatHistory, LogProbs, Masks, Text, Tokens
 from specgen_runtime.llm.conversations.families import add_chat_template
@@ -79,6 +84,7 @@ __all__ = [
     "chats_of",
     "conversation_advantage",
     "group_advantage",
+    "groups_of_workers",
     "k3_kl_token_estimate",
     "kl_estimate",
     "load_model",

@@ -19,7 +19,7 @@ from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["MCAdvantage", "conversation_advantage", "group_advantage"]
+__all__ = ["MCAdvantage", "conversation_advantage", "group_advantage", "groups_of_workers"]
 
 _SMALLEST = 1e-6
 """The least standard deviation that rewards are divided by."""
@@ -66,6 +66,28 @@ def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
     )
     scaled = centred / std.clamp_min(_SMALLEST)[place]
     return torch.where((highest == lowest)[place], 0.0, scaled).reshape(reward.shape)
+
+
+def groups_of_workers(group: Tensor, workers: int) -> Tensor:
+    """The groups of conversations that several workers held, with numbers that no two workers share.
+
+    Each worker numbers its prompts from 0.
+
+    Args:
+        group: the numbers of a batch whose first dimension has equally many rows of each worker, one worker's behind
+            another's, integers ``[rows, *]``.
+        workers: how many there were.
+
+    Returns:
+        Integers of the same shape.
+
+    Raises:
+        ValueError: the rows are not equally many of each worker.
+    """
+    if not len(group) or len(group) % workers:
+        raise ValueError(f"{len(group)} rows are not equally many of each of {workers} workers")
+    worker = torch.arange(len(group), device=group.device) // (len(group) // workers)
+    return group * workers + worker.reshape(-1, *[1] * (group.ndim - 1))
 
 
 def conversation_advantage(

@@ -45,6 +45,7 @@ from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.heads import OutputHeads
 from specgen_runtime.modules.networks.init import orthogonal
 from specgen_runtime.modules.networks.layers import (
     OneHot,
@@ -69,7 +70,8 @@ from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
 from specgen_runtime.modules.recurrent.networks import GRU, LSTM
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
-from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
+from specgen_runtime.modules.safe import SafeModule
+from specgen_runtime.modules.safe_probabilistic import SafeProbabilisticModule
 from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
 from specgen_runtime.modules.tanh import TanhModule
 from specgen_runtime.modules.trunk import Trunk, own_parameters
@@ -132,6 +134,7 @@ __all__ = [
     "OneHotOrdinal",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
+    "OutputHeads",
     "PopArtValueNorm",
     "ProbabilisticActor",
     "QMixer",

@@ -18,7 +18,8 @@ from torch import nn
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
-from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
+from specgen_runtime.modules.safe import SafeModule
+from specgen_runtime.modules.safe_probabilistic import SafeProbabilisticModule
 from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey

@@ -23,13 +23,20 @@ from specgen_runtime.objectives.input_gradient import input_gradient, member_gra
 from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.learnables import add_learnable, exponential_of, moved_between, read_between
+from specgen_runtime.objectives.modes import in_loss_modes
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optimizers import group_optimizers
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.parameters import network_buffer
 from specgen_runtime.objectives.part_weights import PartWeights, add_part_weights, part_weights, parts_of
-from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
+from specgen_runtime.objectives.policies import (
+    CertainPolicy,
+    PolicyDistribution,
+    as_policy,
+    given_policy,
+    is_random_policy,
+)
 from specgen_runtime.objectives.projection import check_support, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
@@ -88,9 +95,11 @@ __all__ = [
     "coefficient_part",
     "distance_loss",
     "exponential_of",
+    "given_policy",
     "group_optimizers",
     "hold_out_net",
     "hold_out_params",
+    "in_loss_modes",
     "input_gradient",
     "is_random_policy",
     "joined_values",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tensordict.nn import set_interaction_type
 
@@ -13,6 +13,8 @@ from specgen_runtime.interop.torchrl_recurrent import torchrl_recurrent_mode
 from specgen_runtime.modules.recurrent.mode import set_recurrent_mode
 from specgen_runtime.random_state import drawing_from
 
+L = TypeVar("L")
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -37,13 +39,14 @@ class over_sequences:  # noqa: N801
         self._ours.__exit__(None, None, None)
 
 
-def in_loss_modes(method: Callable[..., R]) -> Callable[..., R]:
+def in_loss_modes(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P], R]:
     """The method in the modes of a loss: its `deterministic_sampling_mode`, its ``generator``, networks over sequences."""
 
     @functools.wraps(method)
-    def run(self: Any, *args: Any, **kwargs: Any) -> R:
-        mode = set_interaction_type(self.deterministic_sampling_mode)
-        with mode, over_sequences(), drawing_from(self.generator):
+    def run(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        loss: Any = self
+        mode = set_interaction_type(loss.deterministic_sampling_mode)
+        with mode, over_sequences(), drawing_from(loss.generator):
             return method(self, *args, **kwargs)
 
     return run

@@ -151,6 +151,11 @@ class PolicyDistribution:
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
 
 
+def given_policy(distribution: Distribution) -> PolicyDistribution:
+    """What losses do with a distribution that they are given without data: each of its batch shape is a sample."""
+    return PolicyDistribution(distribution, len(distribution.batch_shape))
+
+
 class CertainPolicy(PolicyDistribution):
     """What stands for the distribution of a network that gives none: it is certain of what it writes.
 

@@ -266,8 +266,9 @@ class Run:
 
         Args:
             name: what it is. `"checkpoint"` is due after Ctrl-C as well.
-            every: the frames between two times (> 0). It is due where a multiple of it was reached since the last time.
-            count: what is counted in place of frames, such as `run.updates`.
+            every: the frames between two times (> 0). It is due where a multiple of it was reached since the last time,
+                and when the training is over.
+            count: what is counted in place of frames, such as `run.updates`; the end of the training does not count.
 
         Raises:
             ValueError: `every` is not positive.
@@ -275,7 +276,9 @@ class Run:
         if every < 1:
             raise ValueError(f"due({name!r}): every must be at least 1, found {every}")
         now = self._counted if count is None else count
-        if now // every > self._last_due.get(name, 0) // every:
+        last = self._last_due.get(name, 0)
+        ends = count is None and self.fraction >= 1 and now > last
+        if ends or now // every > last // every:
             self._last_due[name] = now
             return True
         return name == "checkpoint" and self._interrupts.caught

@@ -16,11 +16,11 @@ from specgen_runtime.specs.values import equal
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
-from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
-from specgen_runtime.transforms.keys import leaf_keys, remove
+from specgen_runtime.transforms.keys import each_key, leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
-from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded
+from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
+from specgen_runtime.transforms.parting import PartingTransform
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-class InverseTransform(EntriesTransform[Row, InverseRow]):
+class InverseTransform(PartingTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
@@ -92,10 +92,6 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     # ------------------------------------------------------------------- specs
 
-    def _outer_specs(self, key: InverseRow) -> dict[NestedKey, TensorSpec]:
-        """The specs of what the policy writes in a repetition, by key."""
-        return {}
-
     def _map_specs_inv(self, specs: Composite) -> None:
         if type(self)._outer_specs is InverseTransform._outer_specs:
             return  # the policy writes what the environment takes
@@ -103,7 +99,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         given: set[NestedKey] = set()
         added: dict[NestedKey, TensorSpec] = {}
         for row in self.keys_inv:
-            keys = [getattr(row, name) for name in self._gives]
+            keys = self._fields(self._gives, [row])
             given.update(keys)
             if keys[0] in present:  # what is taken stands where the first entry that is given does
                 self._check_patterns(row)
@@ -126,9 +122,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """Check the dimensions of what the environment is given in a repetition; raises as `check_pattern` does."""
         sizes: dict[str, tuple[int, NestedKey]] = {}
         for field, pattern in self._inverse_shapes.items():
-            key = getattr(row, field)
-            dims = self._spec(key, INPUTS).shape[self._batch_dims() :]
-            check_pattern(self, key, dims, pattern.split(", ") if pattern else [], sizes)
+            for key in each_key(getattr(row, field)):
+                dims = self._spec(key, INPUTS).shape[self._batch_dims() :]
+                check_pattern(self, key, dims, pattern.split(", ") if pattern else [], sizes)
 
     def _check_inverse(
         self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec], batch: torch.Size
@@ -167,16 +163,33 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     ) -> TensorSpec:
         """The spec of what the policy writes under `outer`, from that of what the environment takes; see `followed`."""
 
-        def inwards(value: Tensor) -> Tensor:
+        def joining(values: list[Tensor]) -> Tensor:
+            return values[0] if outwards is None else outwards(values[0])
+
+        return self._joined_spec([inner], outer, image, joining, dtype)
+
+    def _joined_spec(
+        self,
+        inner: Sequence[NestedKey],
+        outer: NestedKey,
+        image: Literal["structural", "monotone", "interval"],
+        outwards: Joining,
+        dtype: torch.dtype | None = None,
+    ) -> TensorSpec:
+        """As `_outer_spec`, of what stands in place of several keys."""
+
+        def inwards(value: Tensor) -> list[Tensor]:
             with self._drawing_zeros():
-                return self._require(self._inwards(TensorDict({}, []).set(outer, value)), inner)
+                made = self._inwards(TensorDict({}, []).set(outer, value))
+                return [self._require(made, key) for key in inner]
 
         try:
-            return followed(
-                self._spec(inner, INPUTS), outwards or (lambda value: value), inwards, image, dtype
-            )
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__} can't be applied to {inner!r}: {error}") from error
+            return followed([self._spec(key, INPUTS) for key in inner], outwards, inwards, image, dtype)
+        except (ValueError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and len(inner) == 1:
+                raise
+            keys = ", ".join(map(repr, inner))
+            raise ValueError(f"{type(self).__name__} can't be applied to {keys}: {error}") from error
 
     # ----------------------------------------------------------------- values
 
@@ -197,9 +210,19 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 )
         self._write(tensordict, key, value)
 
-    def _inner(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of what the environment is given."""
+    def _inner(self, key: NestedKey, *, unread: bool = False) -> Tensor:
+        """A tensor of the shape, dtype and device of what the environment is given.
+
+        Args:
+            key: what it is given.
+            unread: whether parameters stand in for its shape, so that outside of environments any tensor does.
+
+        Raises:
+            RuntimeError: it is part of no environment that could tell.
+        """
         if self.parent is None and self._given is None:
+            if unread:
+                return torch.zeros(())
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}, which its inverse"
                 " makes: call it behind one, TransformedEnv(env, transform).transform.inv(...)"
@@ -294,7 +317,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
 
     def _as_taken(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The entries as the policy wrote them, whatever is written from here on."""
-        return tensordict.copy() if len(self.keys_inv) > 1 or len(self._gives) > 1 else tensordict
+        rows = self.keys_inv
+        several = len(rows) > 1 or len(self._gives) > 1 or (bool(rows) and isinstance(rows[0][0], list))
+        return tensordict.copy() if several else tensordict
 
     def _written_by_policy(self, tensordict: TensorDictBase, key: NestedKey, exists: bool) -> Tensor:
         """What the policy wrote; nothing reads it where it does not exist."""
@@ -315,14 +340,16 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             RuntimeError: if the data do not tell it either.
         """
         data = self._data
-        row = next(row for row in self.keys_inv if key in [getattr(row, name) for name in self._gives])
+        row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
         for rank in range(_MOST_DIMS) if data is not None else ():
             twin = self.clone()
-            inner = {getattr(row, name): Unbounded(shape=(1,) * rank) for name in self._gives}
-            twin.__dict__["_given"] = Composite(inner)
+            # Without numbers, since parameters that say sizes need not fit; one row, of which no axis is taken.
+            blank = Unbounded(shape=(1,) * (rank + 1), device="meta")
+            given = Composite(dict.fromkeys(self._fields(self._gives, [row]), blank), shape=(1,))
+            twin.__dict__.update(_given=given, _data=TensorDict({}, [1]))
             with suppress(RuntimeError, IndexError, ValueError):
                 outer = twin._outer_specs(row)
-                if all(_rank_in(data, each) == len(spec.shape) for each, spec in outer.items()):
+                if all(_rank_in(data, each) == len(spec.shape) - 1 for each, spec in outer.items()):
                     return rank
         raise RuntimeError(
             f"{type(self).__name__} is part of no environment that could tell the shape of {key!r}"

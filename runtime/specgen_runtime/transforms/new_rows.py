@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 __all__ = [
     "NewRows",
+    "OneRow",
     "batch_count",
     "batch_mean",
     "batch_rank",
@@ -63,6 +64,24 @@ class NewRows:
     def count(self) -> int | Tensor:
         """How many rows are new."""
         return self.size.numel() if self.mask is None else self.mask.sum()
+
+
+class OneRow:
+    """The one row of an environment without a batch, which is new: `NewRows` for updates by NumPy."""
+
+    def __init__(self) -> None:
+        self._rows = NewRows(torch.Size())
+        self._known: tuple[Any, Any] | None = None
+
+    def once(self, function: Callable[..., T], *params: Any) -> T:
+        """`NewRows.once`, with NumPy's numbers in place of tensors."""
+        if self._known is None or self._known[0] != (function, params):
+            made: Any = function(*params, self._rows)
+            several = isinstance(made, tuple)
+            numbers = tuple([value.numpy()[()] for value in (made if several else (made,))])
+            self._known = (function, params), numbers if several else numbers[0]
+        known: T = self._known[1]
+        return known
 
 
 def reset_mask(tensordict: TensorDictBase) -> Tensor | None:

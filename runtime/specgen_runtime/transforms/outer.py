@@ -22,9 +22,11 @@ from specgen_runtime.specs.classes.spec import ClassSpec
 from specgen_runtime.specs.classes.vectors import VectorSpec
 from specgen_runtime.transforms.like import box_of, boxed, unbounded_like
 
-__all__ = ["TensorMap", "choices_like", "followed", "is_bounded"]
+__all__ = ["Joining", "TensorMap", "choices_like", "followed", "is_bounded"]
 
 TensorMap = Callable[[Tensor], Tensor]
+Joining = Callable[[list[Tensor]], Tensor]
+Parting = Callable[[Tensor], list[Tensor]]
 
 
 def is_bounded(spec: TensorSpec) -> bool:
@@ -80,44 +82,55 @@ def choices_like(
 
 
 def followed(
-    spec: TensorSpec,
-    outwards: TensorMap,
-    inwards: TensorMap,
+    specs: Sequence[TensorSpec],
+    outwards: Joining,
+    inwards: Parting,
     image: Literal["structural", "monotone", "interval"],
     dtype: torch.dtype | None,
 ) -> TensorSpec:
-    """The spec of what a policy writes where the environment takes `spec`.
+    """The spec of what a policy writes where the environment takes `specs`: one value, or several in whose place it stands.
 
     Args:
-        spec: what the environment takes.
+        specs: what the environment takes.
         outwards: computes something of the shape and dtype of what the policy writes.
         inwards: computes what the environment takes of what the policy writes.
         image: whether both only take elements, rise or fall in each, or do anything else; without bounds then.
         dtype: that of what the policy writes, where it is not that of `outwards`.
 
     Returns:
-        The values of which `inwards` makes those of `spec`, where the two functions undo each other; else any.
+        The values of which `inwards` makes those of `specs`, where the two functions undo each other; else any.
 
     Raises:
-        ValueError: if one-hot vectors are torn apart or joined.
+        ValueError: if one-hot vectors are torn apart or joined, or choices among different classes are put together.
     """
-    blank = outwards(spec.zero())
+    blank = outwards([spec.zero() for spec in specs])
     blank = blank if dtype is None else blank.to(dtype)
     free = Unbounded(shape=blank.shape, dtype=blank.dtype, device=blank.device)
     if image == "interval" or blank.is_meta:
         return unbounded_like(free)
     if image == "structural":
-        places = torch.arange(spec.shape.numel(), device=blank.device).reshape(spec.shape)
+        places = _numbered(specs, blank.device)
         moved = outwards(places).to(torch.int64)
-        if torch.equal(inwards(moved).to(torch.int64), places):
-            return _moved(spec, places, moved, blank.dtype)
+        found = [part.to(torch.int64) for part in inwards(moved)]
+        if all(map(torch.equal, found, places)):
+            return _moved(specs, places, moved, blank.dtype)
         return unbounded_like(free)
-    low, high = box_of(spec)
-    ends = [outwards(end).to(blank.dtype) for end in (low, high)]
+    boxes = [box_of(spec) for spec in specs]
+    ends = [outwards([box[side] for box in boxes]).to(blank.dtype) for side in (0, 1)]
     least, most = torch.minimum(*ends), torch.maximum(*ends)
-    found = [inwards(end) for end in (least, most)]
-    fits = all(_close(choose(*found), end) for choose, end in ((torch.minimum, low), (torch.maximum, high)))
+    pairs = zip(inwards(least), inwards(most), boxes, strict=True)
+    fits = all(
+        _close(torch.minimum(one, other), box[0]) and _close(torch.maximum(one, other), box[1])
+        for one, other, box in pairs
+    )
     return boxed(least, most) if fits else unbounded_like(free)
+
+
+def _numbered(specs: Sequence[TensorSpec], device: torch.device) -> list[Tensor]:
+    """A number for each element of some specs, counted on from one to the next."""
+    counts = [spec.shape.numel() for spec in specs]
+    numbers = torch.split(torch.arange(sum(counts), device=device), counts)
+    return [part.reshape(spec.shape) for part, spec in zip(numbers, specs, strict=True)]
 
 
 def _close(value: Tensor, wanted: Tensor) -> bool:
@@ -126,19 +139,39 @@ def _close(value: Tensor, wanted: Tensor) -> bool:
     return torch.allclose(value, wanted.to(value.dtype), rtol=1e-5, atol=1e-6)
 
 
-def _moved(spec: TensorSpec, places: Tensor, moved: Tensor, dtype: torch.dtype) -> TensorSpec:
-    """The spec of the elements of `spec` at other places."""
-    if torch.equal(places, moved) and dtype == spec.dtype:
+def _moved(
+    specs: Sequence[TensorSpec], places: Sequence[Tensor], moved: Tensor, dtype: torch.dtype
+) -> TensorSpec:
+    """The spec of the elements of `specs` at other places."""
+    spec = specs[0]
+    if len(specs) == 1 and torch.equal(places[0], moved) and dtype == spec.dtype:
         return spec.clone()
-    if isinstance(spec, ClassSpec) and dtype == spec.dtype:
-        return _moved_classes(spec, moved, dtype)
-    if isinstance(spec, Unbounded):
+    if any(isinstance(one, ClassSpec) for one in specs) and dtype == spec.dtype:
+        if len({_classes_of(one) for one in specs}) > 1:
+            raise ValueError(f"these are no choices among as many classes: {', '.join(map(repr, specs))}")
+        return _moved_classes(specs, moved, dtype)
+    if all(isinstance(one, Unbounded) for one in specs):
         return Unbounded(shape=moved.shape, dtype=dtype, device=spec.device)
-    low, high = (end.reshape(-1)[moved].to(dtype) for end in box_of(spec))
+    ends = zip(*(box_of(one) for one in specs), strict=True)
+    low, high = (torch.cat([part.reshape(-1) for part in end])[moved].to(dtype) for end in ends)
     return boxed(low, high)
 
 
-def _moved_classes(spec: Any, moved: Tensor, dtype: torch.dtype) -> TensorSpec:
+def _classes_of(spec: Any) -> tuple[object, ...]:
+    """How the choices of a spec are written, and among how many classes they are."""
+    if isinstance(spec, MultiCategorical):
+        return MultiCategorical, spec.nvec.ndim, spec.dtype
+    if isinstance(spec, MultiOneHot):
+        return MultiOneHot, tuple(torch.as_tensor(spec.nvec).reshape(-1).tolist()), spec.dtype
+    return (
+        type(spec),
+        getattr(spec, "n", None) if isinstance(spec, Categorical | OneHot) else None,
+        spec.dtype,
+    )
+
+
+def _moved_classes(specs: Sequence[Any], moved: Tensor, dtype: torch.dtype) -> TensorSpec:
+    spec = specs[0]
     known = {"shape": moved.shape, "dtype": dtype, "device": spec.device}
     if isinstance(spec, Binary):
         return Binary(**known)
@@ -156,5 +189,6 @@ def _moved_classes(spec: Any, moved: Tensor, dtype: torch.dtype) -> TensorSpec:
         return OneHot(spec.n, **known)
     if isinstance(spec, MultiOneHot):
         return MultiOneHot(spec.nvec, **known)
-    counts = spec.nvec if spec.nvec.ndim == 1 else spec.nvec.expand(spec.shape).reshape(-1)[moved]
-    return MultiCategorical(counts, **known)
+    counts = torch.cat([one.nvec.expand(one.shape).reshape(-1) for one in specs])[moved]
+    same = spec.nvec.ndim == 1 and all(torch.equal(one.nvec, spec.nvec) for one in specs)
+    return MultiCategorical(spec.nvec if same else counts, **known)

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specgen_runtime.typing import Array
+
 __all__ = ["NotLearnedError", "Statistics", "kept_value"]
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -41,6 +43,7 @@ class Statistics:
     def __init__(self) -> None:
         self.values: dict[str, Tensor] = {}
         self.frozen = False
+        self._arrays: dict[str, tuple[Tensor, Array]] = {}
         self._path: str | None = None
         self._file: Any = None
         self._threads = threading.RLock()
@@ -69,6 +72,21 @@ class Statistics:
             self.values[name].copy_(value)
         else:
             self.values[name] = value
+
+    def array(self, name: str) -> Array:
+        """A value as an array, which others may change where processes share it."""
+        value = self.values[name]
+        known = self._arrays.get(name)
+        if known is None or known[0] is not value:
+            known = self._arrays[name] = value, value.numpy()
+        return known[1]
+
+    def put_array(self, name: str, array: Array) -> None:
+        """`put` an array of the value's dtype and shape, whose memory is nobody else's."""
+        value = torch.from_numpy(array)
+        self.put(name, value)
+        if not self.shared:
+            self._arrays[name] = value, array
 
     def load(self, loaded: Mapping[str, Tensor], dtypes: Mapping[str, torch.dtype | None]) -> dict[str, str]:
         """Replace values by copies of others, all of which have a place here.

@@ -50,6 +50,9 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
         """
         raise NotImplementedError
 
+    _updated_row: Callable[..., tuple[Any, ...]] | None = None
+    """`_updated` of one environment without a batch, by NumPy: `held`, a `OneRow`, and values; None where that needs torch."""
+
     def _typed_values(self, new_rows: NewRows, *values: Any) -> Mapping[str, Tensor]:
         """Values of the dtypes and shapes of the statistics that are like what is computed of `values`, as `_updated`."""
         raise NotImplementedError

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
 from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.param_arguments import check_argument
+from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -48,6 +49,14 @@ class Arguments:
         known: dict[str, Any] = {**self.params, **self.lists, **self.places, **self.names, **self.networks}
         return {name: known[name] for name in self.given}
 
+    def asked(self, outputs: Iterable[Output]) -> dict[str, Key]:
+        """The keys of those of some outputs that are there only where users give one."""
+        return {
+            output.name: self.places[output.keyword]
+            for output in outputs
+            if output.left_out and output.keyword in self.places
+        }
+
 
 def read_arguments(
     file: SchemaFile, path: tuple[str | int, ...], transform: CheckedTransform, sink: Sink
@@ -81,6 +90,7 @@ def read_arguments(
         for name in transform.signature
         if name in _LISTS and not (recorded and not name.endswith("_inv"))
     ]
+    lists += [role.keyword for role in transform.roles if role.form == "all" and role.keyword is not None]
     lists += [role.keyword for role in transform.roles if role.form == "each" and role.keyword is not None]
     lists += ["in_keys_inv" if role.inverse else "in_keys" for role in transform.roles if role.varargs]
     params = {param.name: param for param in transform.params}

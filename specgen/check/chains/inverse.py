@@ -7,26 +7,28 @@ from dataclasses import field
 from typing import Any
 
 from specgen.check.chains.args import Arguments
+from specgen.check.chains.bound_tables import bound_tables, table_symbols, tables_scope
 from specgen.check.chains.inverse_bounds import tensor_values
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.position import Position
-from specgen.check.chains.scope import base_scope, shape_of
+from specgen.check.chains.scope import base_scope
 from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import sizes_of, written_entry
-from specgen.check.model import Constant, Entry, Statement, identifier
-from specgen.check.outer_specs import ClassesJoinedError, Way, followed
+from specgen.check.model import Entry, Statement, identifier
+from specgen.check.outer_specs import ClassesJoinedError, KindsDifferError, Way, followed
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
-from specgen.check.transforms.inverse import bound_names, classes_name
+from specgen.check.transforms.inverse import classes_name
 from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.check.transforms.per_env import rows_of_their_own
+from specgen.check.transforms.several_given import several_given
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, infer
 from specgen.expr.sizes import Dim, Rest
-from specgen.expr.spec_limits import Bound, flatten
 from specgen.expr.symbols import Key
 from specgen.values import dataclass, replace
 
@@ -96,6 +98,8 @@ class InverseBinder:
         transform, arguments = self.transform, self.arguments
         driver = driver_of(transform.backward, inverse=True)
         known = self.state.actions | self.state.entries
+        if (several := several_given(transform.roles)) is not None:
+            return self._parts(several, known)
         rows: list[dict[str, Entry]] = [{}] if transform.backward else []
         if driver is not None:
             chosen = arguments.lists.get("in_keys_inv")
@@ -134,6 +138,26 @@ class InverseBinder:
                 row |= dict(zip((role.name,), found, strict=False))
         return rows
 
+    def _parts(self, role: Role, known: Mapping[str, Entry]) -> list[dict[str, Entry]]:
+        """The one repetition of an inverse of several keys, which are numbered: `parts.0`; none where there are no keys."""
+        argument = role.list_argument
+        chosen = self.arguments.lists.get(argument)
+        if chosen is None and "in_keys" in self.arguments.lists:
+            chosen = []  # who chooses keys wants no others
+        found = self.keys.inputs(self.transform, role, chosen, argument, self.arguments, known)
+        differing = next((one for one in found if one.type.dims != found[0].type.dims), None)
+        if differing is not None:
+            message = (
+                f"`{self.transform.name}` gives keys of one shape together: `{found[0].dotted}` is {found[0].spec}, "
+                f"`{differing.dotted}` is {differing.spec}"
+            )
+            self.sink.add(language_rules.SIZES_DIFFER.at(self.arguments.span(argument), message))
+        named = [output.keyword for output in self.transform.written(inverse=True)]
+        if not found and role.required and (unused := [one for one in named if one in self.arguments.places]):
+            message = f"`{unused[0]}` is what the policy writes in place of `{argument}`, which are not given"
+            self.sink.add(rules.KEYS_NEEDED.at(self.arguments.span(unused[0]), message))
+        return [{f"{role.name}.{number}": entry for number, entry in enumerate(found)}] if found else []
+
     def _shown_as_it_is(self, entry: Entry) -> None:
         """Report the inverse of a state that nothing shows otherwise; of others the environment keeps its own."""
         self.sink.add(
@@ -155,7 +179,8 @@ class InverseBinder:
         )
 
     def _keys_fit(self, rows: Sequence[Row], outputs: Sequence[Output]) -> bool:
-        out_keys = self.arguments.lists.get("out_keys_inv")
+        several = several_given(self.transform.roles)
+        out_keys = None if several is not None else self.arguments.lists.get("out_keys_inv")
         wanted = len(rows) * sum(chosen_by_out_keys(output, self.transform.roles) for output in outputs)
         if out_keys is not None and len(out_keys) != wanted:
             message = f"`{self.transform.name}` takes {wanted} keys here, out_keys_inv has {len(out_keys)}"
@@ -174,6 +199,8 @@ class InverseBinder:
         keyword = output.keyword or ""
         if keyword in self.arguments.places:
             return self.arguments.places[keyword]
+        if output.each is None:
+            return tuple(output.key.split("."))
         last = self.arguments.names.get(keyword, output.key)
         return (*entry.key[:-1], last.replace("{}", entry.key[-1]))
 
@@ -187,12 +214,12 @@ class InverseBinder:
         params = self.instance.params.items()
         numbers = {**{name: value for name, value in params if isinstance(value, int)}, **sizes}
         tables = dict(bound_tables(self.instance, self.transform.backward, row.inputs))
-        scope = base_scope(self.instance) | _sizes_scope(sizes) | _tables_scope(self.instance, tables)
+        scope = base_scope(self.instance) | _sizes_scope(sizes) | tables_scope(self.instance, tables)
         likes: dict[str, Statement] = {}
         written: dict[str, Entry] = {}
-        facts = dict(_tables_scope(self.instance, tables))
+        facts = dict(tables_scope(self.instance, tables))
         for output in outputs:
-            entry = row.inputs[output.each or ""]
+            entry = row.inputs[output.each] if output.each else next(iter(row.inputs.values()))
             key = self._key(output, entry, names)
             made = self._entry(output, entry, row, key, numbers, scope, likes)
             if made is None:
@@ -205,7 +232,7 @@ class InverseBinder:
                 counts = made.spec.nvec
                 list_ = Type("list", (len(counts),), "lit")
                 facts[named[0]] = Binding(list_, ANYTHING, what="classes", items=made.spec.counts)
-        used = {symbol.path: table for symbol, table in _symbols(self.instance, tables)}
+        used = {symbol.path: table for symbol, table in table_symbols(self.instance, tables)}
         bound = replace(row, outputs=written, sizes=sizes, facts=facts, tables=used)
         typed = typed_row(self.instance, bound, self.arguments.span, self.sink, inverse=True)
         return self._with_specs(typed, likes) if len(self.sink) == before else None
@@ -232,6 +259,10 @@ class InverseBinder:
             name: Binding(one.type, one.spec.interval, what="role", symbol=_symbol(self.instance, name, one))
             for name, one in row.inputs.items()
         }
+        if (several := several_given(self.transform.roles)) is not None:
+            roles[several.name] = Binding(
+                Type("any"), ANYTHING, what="several keys", several=tuple(row.inputs)
+            )
         found = Sink()
         typed = infer(
             statement.expr, {**scope, **roles}, statement.source, found, functions=self.transform.functions
@@ -295,17 +326,27 @@ class InverseBinder:
         made = dict(row.outputs)
         for name, entry in row.outputs.items():
             output = self.transform.output(name)
-            index = next(i for i, one in enumerate(statements) if one.target == output.each)
+            parts = row.inputs if output.each is None else {output.each: row.inputs[output.each]}
+            places = {one.target: i for i, one in enumerate(statements) if one.target in parts}
             read = {one for statement in statements for one in statement.reads if one in row.outputs}
             if output.kind is not None or output.interval is not None or output.dims is not None:
                 continue
-            if read != {name} or sum(name in one.reads for one in statements) > index + 1:
+            if read != {name} or sum(name in one.reads for one in statements) > max(places.values()) + 1:
                 continue
-            inwards = Way(statements[index], tuple(statements[:index]), inwards=True)
+            inwards = [
+                Way(statements[places[part]], tuple(statements[: places[part]]), inwards=True)
+                for part in parts
+            ]
             outwards = Way(likes[name], ()) if name in likes else None
-            taken = row.inputs[output.each or ""]
+            taken = next(iter(parts.values()))
             try:
-                spec = followed(taken.spec, entry.type, outwards, inwards, constants)
+                specs = {part: one.spec for part, one in parts.items()}
+                spec = followed(specs, entry.type, outwards, inwards, constants)
+            except KindsDifferError:
+                said = ", ".join(f"`{one.dotted}` is {_said(one.spec)}" for one in parts.values())
+                message = f"`{self.transform.name}` puts actions of different kinds together: {said}"
+                self.sink.add(policy_rules.PARTS_DIFFER.at(self.span, message))
+                return row
             except ClassesJoinedError:
                 self.sink.add(
                     language_rules.CLASSES_JOINED.at(
@@ -317,47 +358,6 @@ class InverseBinder:
                 return row
             made[name] = replace(entry, spec=spec)
         return replace(row, outputs=made)
-
-
-def bound_tables(
-    instance: Instance, roles: Sequence[Role], inputs: Mapping[str, Entry]
-) -> Iterator[tuple[str, Constant]]:
-    """The bounds of what the environment takes, as tables of the chain, by what expressions call them."""
-    for role in roles:
-        entry = inputs.get(role.name)
-        for (name, argument), side in zip(bound_names(role), ("low", "high"), strict=False):
-            if entry is None:
-                continue
-            bound: Bound = getattr(entry.spec, side)
-            value = _listed(bound)
-            own = argument.removeprefix(f"{role.name}_")
-            called = f"{instance.field}_{entry.name}_{own}"
-            type_ = Type(entry.spec.dtype, shape_of(value), "const")
-            yield name, Constant(called, type_, value, f"the {side} bounds of `{entry.dotted}`")
-
-
-def _listed(bound: Bound) -> Any:
-    return [_listed(one) for one in bound] if isinstance(bound, tuple) else bound
-
-
-def _symbols(instance: Instance, tables: Mapping[str, Constant]) -> Iterator[tuple[Symbol, Constant]]:
-    for name, table in tables.items():
-        path = f"{instance.path}.{table.name}"
-        numbers = list(flatten(table.value if not isinstance(table.value, list) else _tupled(table.value)))
-        values = Interval(min(numbers), max(numbers))
-        yield Symbol(path, identifier(name.replace("(", "_").replace(")", "")), table.type, values), table
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
-
-
-def _tables_scope(instance: Instance, tables: Mapping[str, Constant]) -> dict[str, Binding]:
-    symbols = [symbol for symbol, _ in _symbols(instance, tables)]
-    return {
-        name: Binding(symbol.type, symbol.interval, what="bound", symbol=symbol)
-        for name, symbol in zip(tables, symbols, strict=True)
-    }
 
 
 def _sizes_scope(sizes: Mapping[str, int]) -> dict[str, Binding]:

@@ -77,7 +77,10 @@ class KeyFinder:
         """
         known = self.state.actions if role.acted else known
         shapes = shapes_of(row or {})
-        inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
+        others = [one.list_argument for one in transform.roles if one.listed and one.inverse]
+        inverse_only = transform.may_have_inverse_keys_only(role) and any(
+            one in arguments.lists for one in others
+        )
         pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
         if role.shaped_as is not None and role.shaped_as not in shapes:
             # It goes along with that role, each of its keys with another one: `check_shape` compares them.

@@ -11,7 +11,7 @@ from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement,
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.expr import Binding, Symbol
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,17 @@ class Instance:
             if bare not in absent and (not local or target in read):
                 kept.append(statement)
                 read |= statement.reads
-        return tuple(reversed(kept))
+        return tuple(
+            one for statement in reversed(kept) for one in self._for_each_part(statement, phase, row)
+        )
+
+    def _for_each_part(self, statement: Statement, phase: Phase, row: Row) -> tuple[Statement, ...]:
+        """A statement; what an inverse assigns to a role of several keys once for each of them, as `parts.0`, `parts.1`."""
+        role = next((one for one in self.transform.roles if one.name == statement.target), None)
+        if phase != "inverse" or role is None or not role.several_given:
+            return (statement,)
+        parts = [name for name in row.inputs if name.partition(".")[0] == role.name]
+        return tuple(replace(statement, target=name) for name in parts)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import partial
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.scope import base_scope, given_keys, interval_of, shape_of
+from specgen.check.chains.scope import base_scope, given_keys, interval_of, of_part, shape_of
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
@@ -109,7 +109,9 @@ class _Typing:
                 scope |= self.row.facts
             typed: list[Statement] = []
             for statement in statements:
-                made = self._statement(phase, statement, scope)
+                made = self._statement(
+                    phase, statement, of_part(statement, scope) if phase == "inverse" else scope
+                )
                 if made is None:
                     return
                 typed.append(made)

@@ -10,7 +10,7 @@ from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss
+from specgen.schema.loss import Estimator, Loss, Method
 from specgen.source import Mapping as MappingNode
 
 
@@ -32,6 +32,8 @@ def report_unread_values(
     if isinstance(let, MappingNode) and reads is not None:
         if isinstance(given, Estimator) and given.value is not None:
             reads |= {given.value}
+        full = [one for one in loss.methods.values() if isinstance(one, Method)]
+        reads |= {one.value for one in full if one.value is not None}
         report_unread(let, loss.let, reads, reads, sink)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.fields import GSDE_EVERY
-from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead, action_keys
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     EXPLORATIONS,
@@ -170,9 +171,9 @@ class ActingReader:
         if discrete == (kind == "epsilon_greedy"):
             return True
         head = network.head
-        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
+        actions = " and ".join(f"`{dotted(key)}`" for key in action_keys(head))
         what = "one of a finite set" if discrete else "numbers"
-        message = f"`{kind}` does not fit `{action}`, which is {what}"
+        message = f"`{kind}` does not fit {actions}, which is {what}"
         help = f"write `{_example(network)}`"
         if not alike:
             drawing = "DiscreteSACLoss" if discrete else "SACLoss"
@@ -182,7 +183,7 @@ class ActingReader:
 
     def _by_features(self, network: PipelineNetwork) -> Exploration | None:
         """Noise that is linear in the features of a policy."""
-        if not isinstance(network.head, PolicyHead) or network.head.scale != "gsde":
+        if not isinstance(network.head, PolicyHead) or not network.head.explores_by_features:
             return None  # which is reported where the network is read
         every = self.numbers.setting("policy", "explore", "gsde", "every", fact=GSDE_EVERY)
         return Exploration("gsde", None, {} if every is None else {"every": every})
@@ -223,8 +224,8 @@ class ActingReader:
             largest /= math.sqrt(theta * (2 - theta * dt) or 1)
         width = None if exploration.kind == "epsilon_greedy" else _narrowest(network)
         if width is not None and largest > width / 3:
-            assert isinstance(network.head, PolicyHead)
-            message = f"noise of {largest:.3g} on `{network.head.action.dotted}`, which is {width:g} wide"
+            (action,) = map(dotted, action_keys(network.head))
+            message = f"noise of {largest:.3g} on `{action}`, which is {width:g} wide"
             help = f"write `sigma: {max(_values(exploration.amount)) * width / 20 / largest:.2g}`"
             self.sink.add(episode_rules.LARGE_NOISE.at(span, message, help=help))
 
@@ -237,12 +238,12 @@ def _explored(networks: tuple[PipelineNetwork, ...]) -> tuple[PipelineNetwork, .
 def draws(network: PipelineNetwork) -> bool:
     """Whether a network is a policy that draws its actions."""
     head = network.head
-    return isinstance(head, ModelHead) or (isinstance(head, PolicyHead) and not head.family.certain)
+    return isinstance(head, ModelHead) or (isinstance(head, PolicyHead) and not head.certain)
 
 
 def _is_discrete(network: PipelineNetwork) -> bool:
     head = network.head
-    return isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
+    return isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.discrete)
 
 
 def _example(network: PipelineNetwork) -> str:
@@ -260,9 +261,10 @@ def _values(amount: Amount) -> Iterator[float]:
 def _narrowest(network: PipelineNetwork) -> float | None:
     """The width of the narrowest range of the action; None where it has no bounds."""
     head = network.head
-    if not isinstance(head, PolicyHead) or head.action.spec.kind != "bounded":
+    only = head.only if isinstance(head, PolicyHead) else None
+    if only is None or only.action.spec.kind != "bounded":
         return None
-    return min(widths(head.action.spec.low, head.action.spec.high), default=None)
+    return min(widths(only.action.spec.low, only.action.spec.high), default=None)
 
 
 def widths(low: object, high: object) -> Iterator[float]:

@@ -11,10 +11,13 @@ from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, Recor
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
+from specgen.check.pipelines.model import Devices, PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
+from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.check.pipelines.recorded_conversations import check_recorded_conversations, is_taught
 from specgen.check.pipelines.sequences import check_whole_rows
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import devices as device_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -63,6 +66,8 @@ class ConversationsCheck:
         data: PipelineData,
         optimizers: Sequence[PipelineOptimizer],
         limits: Limits | None,
+        workers: CollectingWorkers | None,
+        devices: Devices,
     ) -> None:
         """Report what does not fit together.
 
@@ -72,8 +77,10 @@ class ConversationsCheck:
             data: where the data come from.
             optimizers: what moves the parameters.
             limits: when it ends; None where that has mistakes.
+            workers: what collects the data, if others do.
+            devices: where the parts lie.
         """
-        self._refuse_what_is_not_there()
+        self._refuse_bonuses()
         models = [
             one.language_model for loss in losses for one in loss.networks if one.language_model is not None
         ]
@@ -94,13 +101,16 @@ class ConversationsCheck:
                 self._report_no_reward(env)
         reference = data.ref_model if isinstance(data, RecordedData) else None
         self._check_names(models if reference is None else [*models, reference])
-        self._check_device(models[0])
+        self._check_device(models[0], devices)
+        self._check_kinds(models[0], devices)
         for optimizer in optimizers:
             self._check_steps(optimizer, models)
         if isinstance(data, OnPolicyData):
             self._check_width(models[0], data)
             whole = self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_turns(data, whole=whole)
+            if workers is not None and whole:
+                self._check_workers(workers, data)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
@@ -115,20 +125,12 @@ class ConversationsCheck:
         message = f"nothing rewards the conversations of `{env.name}`: each is worth 0"
         self.sink.add(model_rules.NO_REWARD.at(env.span, message, help=help))
 
-    def _refuse_what_is_not_there(self) -> None:
-        """Report what pipelines around conversations don't have yet."""
-        found: dict[tuple[str, ...], str] = {}
-        if self.pipeline.workers is not None:
-            found["workers",] = "workers that hold language models"
+    def _refuse_bonuses(self) -> None:
+        """Report a bonus on rewards, which pipelines around conversations don't have yet."""
         if self.pipeline.reward:
-            found["reward",] = "a bonus on the rewards of conversations"
-        if self.pipeline.device is not None and not isinstance(self.pipeline.device, str):
-            found["device",] = "a language model on several devices"
-        helps = {"device": 'write `device: "cuda:0"`; that of a reference is said in `models`'}
-        for place, what in found.items():
-            span = self.file.key_span(*self.path, *place)
-            message = f"{what}: not available in pipelines yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=helps.get(place[0])))
+            span = self.file.key_span(*self.path, "reward")
+            message = "a bonus on the rewards of conversations: not available in pipelines yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
 
     def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
         """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
@@ -205,15 +207,33 @@ class ConversationsCheck:
                 help = "give one of them another name"
                 self.sink.add(model_rules.SAME_NAME.at(env.span, message, notes=notes, help=help))
 
-    def _check_device(self, model: CheckedLanguageModel) -> None:
-        said = self.pipeline.device
-        if model.device is None or not isinstance(said, str) or said == model.device:
+    def _check_device(self, model: CheckedLanguageModel, devices: Devices) -> None:
+        """Report a model that acts and says another device than the pipeline."""
+        if self.pipeline.device is None or model.device in (None, devices.policy):
             return
-        message = f"`{model.name}` is on {model.device}, and the training on {said}"
+        what, part = ("`device` has the policy", ["policy"]) if devices.apart else ("the training", [])
+        message = f"`{model.name}` is on {model.device}, and {what} on {devices.policy}"
         notes = [Note("said here", model.place("device"))]
-        span = self.file.span(*self.path, "device")
+        span = self.file.span(*self.path, "device", *part)
         help = "leave one of the two out"
         self.sink.add(model_rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
+
+    def _check_kinds(self, acting: CheckedLanguageModel, devices: Devices) -> None:
+        """Report a further model on an accelerator of another kind than those of the parts."""
+        parts = {"policy": devices.policy, "loss": devices.loss, "env": devices.env, "data": devices.data}
+        found = next((item for item in parts.items() if item[1] != "cpu"), None)
+        if found is None:
+            return
+        what = f"`{found[0]}`" if devices.apart else "the training"
+        for model in {one.maker: one for env in self.envs for one in env.models}.values():
+            if model.device in (None, "cpu", acting.device) or _kind(model.device) == _kind(found[1]):
+                continue
+            message = f"`{model.name}` is on {model.device}, and {what} on {found[1]}: no machine has both"
+            said = self.pipeline.device is not None
+            span = self.file.key_span(*self.path, "device") if said else self.env.span
+            notes = [Note("said here", model.place("device"))]
+            help = f"write `{_kind(found[1])}:1`, say, for `{model.name}`"
+            self.sink.add(device_rules.NEVER_MEET.at(span, message, notes=notes, help=help))
 
     def _check_steps(self, optimizer: PipelineOptimizer, models: Sequence[CheckedLanguageModel]) -> None:
         """Report steps that most parameters of a model are too coarse for, where its dtype is said."""
@@ -239,6 +259,20 @@ class ConversationsCheck:
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
         return whole
+
+    def _check_workers(self, workers: CollectingWorkers, data: OnPolicyData) -> None:
+        """Report workers that share the conversations about one prompt, and batches of one worker after the other."""
+        group = 1 if self.env.chat is None else self.env.chat.group
+        groups, count = int(data.num_envs.default) // group, workers.count
+        if groups % count.default:
+            message = f"{count.default} workers do not divide the {groups} groups of {group} conversations"
+            notes = [Note("the conversations side by side", data.num_envs.span)]
+            help = f"write `{workers.kind}: {nearest_divisor(groups, count.default)}`"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=help))
+        if not workers.sync:
+            span = self.file.key_span(*self.path, "workers", "sync")
+            message = "conversations of one worker after the other, of models that are some updates old: not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `sync`"))
 
     def _check_turns(self, data: OnPolicyData, *, whole: bool) -> None:
         """Report conversations of several answers that batches would cut, or minibatches of `whole` groups."""
@@ -268,6 +302,10 @@ class ConversationsCheck:
 def _place(path: tuple[str, ...], loss: PipelineLoss) -> tuple[str, ...]:
     """Where the arguments of a loss stand."""
     return (*path, "loss", *([loss.name] if loss.name else []), loss.loss.name)
+
+
+def _kind(device: str | None) -> str:
+    return (device or "").partition(":")[0]
 
 
 def _of_collectors(runs: Sequence[ModelInstance]) -> Iterator[ModelInstance]:

@@ -26,12 +26,13 @@ def read_devices(
 ) -> Devices:
     """The devices of the pipeline at `path`; reports those that are none.
 
-    Where nothing is said, all is where its language model says that it is, or on the CPU.
+    Where nothing is said, all is where its language model says that it is, or on the CPU. Of parts that lie apart, those that
+    are not named are on the CPU, but for a policy that says where it is.
     """
     declared = pipeline.device
+    models = (network.language_model for loss in losses for network in loss.networks)
+    said = next((model.device for model in models if model is not None), None) or "cpu"
     if declared is None:
-        models = (network.language_model for loss in losses for network in loss.networks)
-        said = next((model.device for model in models if model is not None), None) or "cpu"
         return Devices(said, said, said, said)
     if isinstance(declared, str):
         _check_name(declared, file.span(*path, "device"), sink)
@@ -40,7 +41,7 @@ def read_devices(
     spans = {part: file.span(*path, "device", part) for part in named}
     known = {part for part, name in named.items() if _check_name(name, spans[part], sink)}
     _check_kinds({part: named[part] for part in PARTS if part in known}, spans, sink)
-    return Devices(**named, apart=True)
+    return Devices(**{"policy": said, **named}, apart=True)
 
 
 def _check_name(name: str, span: Span, sink: Sink) -> bool:

@@ -75,9 +75,12 @@ def written(
 def _of_network(network: PipelineNetwork) -> Iterator[Key]:
     """What a network writes when it acts."""
     match network.head:
-        case PolicyHead(action=action, log_prob_key=log_prob) as head:
-            yield from head.parameter_keys
-            yield action.key
+        case PolicyHead(actions, key, log_prob_key=log_prob) as head:
+            for one in actions:
+                yield from head.parameter_keys(one)
+                yield one.action.key
+            if len(actions) > 1:
+                yield key
             if log_prob is not None:
                 yield log_prob
         case QValueHead(action, support=support):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from itertools import takewhile
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import ModelInstance, given_models
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.rewards import ChatSource
 from specgen.diagnostics import Span
+from specgen.expr.symbols import Key
 from specgen.values import dataclass, replace
 
 
@@ -62,6 +64,18 @@ class PipelineEnv:
         """What a policy reads that does not say it: neither states, which a task may hide, nor sums and counts of its steps."""
         shown = [entry for entry in self.entries.values() if entry.role == "observation"]
         return tuple(entry for entry in shown if entry.dotted not in self.counted)
+
+    @property
+    def action_key(self) -> Key | None:
+        """The key of its action; of several ones, of what holds all of them, and nothing of the agents that it is not of.
+
+        None where there is none, or nothing holds them.
+        """
+        if len(self.actions) == 1:
+            return self.actions[0].key
+        levels = zip(*(entry.key[:-1] for entry in self.actions), strict=False)
+        key = tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
+        return None if key in {(), *((group.name,) for group in self.groups)} else key
 
     @property
     def models(self) -> tuple[CheckedLanguageModel, ...]:

@@ -8,9 +8,10 @@ from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead, action_keys
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import Acting, PipelineLoss, PipelineNetwork
+from specgen.check.pipelines.policies import shown
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -78,17 +79,19 @@ def check_target_entropy(losses: tuple[PipelineLoss, ...], acting: Acting, sink:
     found = (loss.settings.get("target_entropy") for loss in losses)
     wanted = next((one for one in found if one is not None), None)
     head = acting.networks[0].head
-    if wanted is None or not isinstance(head, PolicyHead | QValueHead):
+    action = head.only.action if isinstance(head, PolicyHead) and head.only is not None else None
+    action = head.action if isinstance(head, QValueHead) else action
+    if wanted is None or action is None:
         return
-    spec = head.action.spec
+    spec = action.spec
     if spec.kind in ("categorical", "onehot") and not spec.shape:
         largest, what = math.log(spec.classes), f"{spec.classes} actions"
     elif spec.kind == "bounded":
         found_widths = list(widths(spec.low, spec.high))
-        count = math.prod(head.action.type.shape)
+        count = math.prod(action.type.shape)
         logarithms = [math.log(width) for width in found_widths if width > 0]
         largest = logarithms[0] * count if len(logarithms) == 1 else sum(logarithms)
-        what = f"`{head.action.dotted}`, between its bounds"
+        what = f"`{action.dotted}`, between its bounds"
     else:
         return
     if wanted.default > largest:
@@ -129,20 +132,19 @@ def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) 
     """What a policy would not find in another environment; None where it finds all."""
     head = network.head
     read = [entry.dotted for entry in network.layers.reads]
-    if isinstance(head, PolicyHead | QValueHead) and head.mask is not None:
-        read.append(dotted(head.mask))
+    if isinstance(head, PolicyHead | QValueHead):
+        read += map(dotted, head.masks)
     for key in read:
         mine, its = env.entries.get(key), other.entries.get(key)
         if mine is not None and its is None:
             return f"`{network.name}` reads `{key}`, which `{other.name}` does not give"
         if mine is not None and its is not None and mine.type != its.type:
             return f"`{key}` is {its.type} in `{other.name}`, and {mine.type} in `{env.name}`"
-    if isinstance(head, PolicyHead | QValueHead):
-        action = head.action.dotted
-        wanted, found = ({one.dotted: one.spec for one in each.actions} for each in (env, other))
-        if action in wanted and found.get(action) != wanted[action]:
-            what = f"takes {found[action]}" if action in found else "has none"
-            return f"`{action}` is {wanted[action]}, and `{other.name}` {what}"
+    for action in map(dotted, action_keys(head)):
+        wanted, found = ({one.dotted: one for one in each.actions} for each in (env, other))
+        if action in wanted and (action not in found or found[action].spec != wanted[action].spec):
+            what = f"takes {shown(found[action])}" if action in found else "has none"
+            return f"`{action}` is {shown(wanted[action])}, and `{other.name}` {what}"
     return None
 
 

@@ -17,30 +17,85 @@ ScaleKind = Literal["state", "parameter", "fixed", "gsde"]
 
 
 @dataclass(frozen=True)
-class PolicyHead:
-    """The head of a policy: parameters of a distribution over the action.
+class ActionHead:
+    """The part of a policy's head that is over one action: parameters of its distribution.
 
     Attributes:
         family: which distribution.
         action: what is drawn.
+        outputs: how many numbers of the last layer it takes.
         scale: of a normal one: a head of its own, a trained number, one that stays, or that of noise that is linear in the
             features of the last hidden layer.
         value: that number.
         mask: the key of what says which actions are allowed.
-        log_prob_key: under which the log-probability of what is drawn is stored; None where nobody reads it.
     """
 
     family: Family
     action: Entry
+    outputs: int
     scale: ScaleKind | None = None
     value: Setting | None = None
     mask: Key | None = None
+
+
+@dataclass(frozen=True)
+class PolicyHead:
+    """The head of a policy: parameters of a distribution over the action, or over each of several.
+
+    Attributes:
+        actions: the part of each action.
+        key: of the action; of several ones, of what holds them all.
+        log_prob_key: under which the log-probability of what is drawn is stored, of several actions the sum; None where
+            nobody reads it.
+    """
+
+    actions: tuple[ActionHead, ...]
+    key: Key
     log_prob_key: Key | None = None
 
     @property
-    def parameter_keys(self) -> tuple[Key, ...]:
-        """Where the parameters of the distribution stand: beside the action."""
-        return tuple((*self.action.key[:-1], name) for name in self.family.parameters)
+    def only(self) -> ActionHead | None:
+        """The part of the only action; None where there are several."""
+        return self.actions[0] if len(self.actions) == 1 else None
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the last layer gives."""
+        return sum(one.outputs for one in self.actions)
+
+    @property
+    def certain(self) -> bool:
+        """Whether it gives one action for sure."""
+        return all(one.family.certain for one in self.actions)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether all actions are of finitely many."""
+        return all(one.family.discrete for one in self.actions)
+
+    @property
+    def explores_by_features(self) -> bool:
+        """Whether its noise is linear in the features of the last hidden layer."""
+        return any(one.scale == "gsde" for one in self.actions)
+
+    @property
+    def masks(self) -> tuple[Key, ...]:
+        """The keys of what says which actions are allowed."""
+        return tuple(one.mask for one in self.actions if one.mask is not None)
+
+    @property
+    def parameters(self) -> Key:
+        """Where the parameters of all distributions stand, of several actions: beside these."""
+        return (*self.key[:-1], "params")
+
+    def name_of(self, one: ActionHead) -> Key:
+        """What the distribution of one of several actions is called: the key of the action, without what holds them all."""
+        return one.action.key[len(self.key) :]
+
+    def parameter_keys(self, one: ActionHead) -> tuple[Key, ...]:
+        """Where the parameters of the distribution of an action stand: of the only one beside it."""
+        place = one.action.key[:-1] if self.only else (*self.parameters, *self.name_of(one))
+        return tuple((*place, name) for name in one.family.parameters)
 
 
 @dataclass(frozen=True)
@@ -59,6 +114,11 @@ class QValueHead:
     action: Entry
     mask: Key | None = None
     support: ValueSupport | None = None
+
+    @property
+    def masks(self) -> tuple[Key, ...]:
+        """The key of what says which actions are allowed, where there is such."""
+        return () if self.mask is None else (self.mask,)
 
 
 @dataclass(frozen=True)
@@ -106,3 +166,14 @@ class ModelHead:
 
 
 Head = PolicyHead | QValueHead | ValueHead | FeatureHead | ModelHead
+
+
+def action_keys(head: Head) -> tuple[Key, ...]:
+    """The keys of the actions that a network chooses."""
+    match head:
+        case QValueHead(action):
+            return (action.key,)
+        case PolicyHead(actions):
+            return tuple(one.action.key for one in actions)
+        case _:
+            return ()

@@ -160,6 +160,8 @@ class PipelineLoss:
         settings: arguments that are hyper-parameters, by keyword.
         schedules: those of them that change in training, by keyword; `settings` has their first values.
         pairs: arguments that are pairs of hyper-parameters, by keyword.
+        by_action: arguments that are a hyper-parameter for each of several actions, by keyword and the key of the action
+            below what holds all of them.
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
@@ -178,6 +180,7 @@ class PipelineLoss:
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
     pairs: Mapping[str, tuple[Setting, ...]]
+    by_action: Mapping[str, Mapping[Key, Setting]]
     arguments: Mapping[str, object]
     terms: tuple[str, ...]
     metrics: tuple[str, ...]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
+from specgen.check.pipelines.actions import ActionReader
 from specgen.check.pipelines.distributions import support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import (
@@ -23,7 +24,7 @@ from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.check.pipelines.policies import PolicyReader, shown
+from specgen.check.pipelines.policies import PolicyReader
 from specgen.check.pipelines.seen import Seen, wrong_groups
 from specgen.check.pipelines.unused_settings import report_unused_settings
 from specgen.check.pipelines.visible import Scopes
@@ -38,7 +39,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
-_OF_POLICIES = ("dist", "scale")
+_OF_POLICIES = ("dist", "scale", "actions")
 
 
 class NetworkReader:
@@ -63,12 +64,13 @@ class NetworkReader:
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
         self.seen = Seen(env, loss.group)
         self.layers = LayersReader(file, path, self.seen, trunks, module, numbers, sink)
+        self.actions = ActionReader(file, path, self.env, loss, declared, sink)
         self.policies = PolicyReader(file, path, pipeline, self.env, loss, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
         complete = True
-        if self._acts_otherwise() or self._chooses_for_sure():
+        if not self.actions.fit():
             return None
         made: list[PipelineNetwork] = []
         for role in self.loss.loss.networks:
@@ -81,59 +83,6 @@ class NetworkReader:
                 made.append(found)
             complete = complete and found is not None
         return tuple(made) if complete else None
-
-    def _acts_otherwise(self) -> bool:
-        """Whether the action is none that networks here are about, which is reported at the first of them."""
-        if len(self.env.actions) != 1 or self.env.chat is not None:
-            return False
-        (action,) = self.env.actions
-        about = (
-            self.declared[role.name]
-            for role in self.loss.loss.networks
-            if role.name in self.declared
-            and (
-                role.policy or self._writes_action(role) or role.action is not None or "action" in role.reads
-            )
-        )
-        name = next(about, None)
-        support = support_of(action.spec)
-        flat = support in ("index", "onehot") or (support is not None and len(action.stored_shape) == 1)
-        if name is None or flat:
-            return False
-        message = f"policies act by a vector of numbers, or by one of finitely many, and `{action.dotted}` is {shown(action)}"
-        spec, size = action.spec, math.prod(action.stored_shape)
-        bounds = (
-            f" in [{spec.low:g}, {spec.high:g}]"
-            if isinstance(spec.low, int | float) and isinstance(spec.high, int | float)
-            else ""
-        )
-        help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
-        if spec.kind in ("categorical", "onehot"):
-            combinations = spec.classes ** math.prod(spec.sizes)
-            help = f"declare all combinations as one choice, `categorical({combinations})`"
-        elif spec.kind in ("multi_categorical", "multi_onehot"):
-            help = f"declare all combinations as one choice, `categorical({math.prod(spec.counts)})`"
-        span = self.file.key_span(*self.path, "networks", name)
-        self.sink.add(
-            rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
-        )
-        return True
-
-    def _chooses_for_sure(self) -> bool:
-        """Whether a policy without a distribution is to act by one of finitely many, which is reported once for the loss."""
-        roles = self.loss.loss.networks
-        sure = (role.name for role in roles if self._writes_action(role) and not role.policy)
-        name = next((self.declared[role] for role in sure if role in self.declared), None)
-        if name is None or len(self.env.actions) != 1:
-            return False
-        (action,) = self.env.actions
-        if support_of(action.spec) not in ("index", "onehot"):
-            return False
-        message = f"`{name}` gives actions that are numbers, and `{action.dotted}` is one of {action.spec.n}"
-        help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
-        span = self.file.key_span(*self.path, "networks", name)
-        self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
-        return True
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
@@ -164,7 +113,7 @@ class NetworkReader:
         report_unused_settings(self.file, self.path, name, body, layers, self.sink)
         if not self._asks_for_sizes(name, role, body):
             return None
-        if isinstance(head, PolicyHead) and head.scale == "gsde" and layers.joins_nothing:
+        if isinstance(head, PolicyHead) and head.explores_by_features and layers.joins_nothing:
             message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
             place = self.file.key_span(*self.path, "policy", "explore", "gsde")
             notes, help = [Note("the policy", span)], f"write `{name}: {{mlp: [64, 64]}}`"
@@ -236,7 +185,7 @@ class NetworkReader:
             self.sink.add(wrong)
             return False
         central = "of" if body.of else "per" if body.per == "all" else ""
-        if self.loss.group is not None and central and (role.policy or self._writes_action(role)):
+        if self.loss.group is not None and central and (role.policy or self.actions.gives_action(role)):
             whom = " and ".join(f"`{one}`" for one in body.of or (self.loss.group.name,))
             message = f"each agent's action depends on what all of {whom} observe"
             help = f"leave out `{central}` for a policy that each agent can follow by itself"
@@ -261,13 +210,14 @@ class NetworkReader:
         return self.seen.with_other_groups(body, found)
 
     def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
-        if role.policy or self._writes_action(role):
-            action = self._action(name)
-            return (
-                None if action is None else self.policies.head(name, role, body, action, self._mask(action))
-            )
+        if role.policy or self.actions.gives_action(role):
+            key = self.actions.key(name)
+            if key is None:
+                return None
+            found = self.policies.head(name, role, body, self.env.actions, key)
+            return None if found is None else (found, found.outputs)
         for field in _OF_POLICIES:
-            if getattr(body, field) is not None:
+            if getattr(body, field):
                 span = self.file.key_span(*self.path, "networks", name, field)
                 message = f"`{name}` is no policy, and has no `{field}`"
                 self.sink.add(rules.DISTRIBUTION.at(span, message, help="leave it out"))
@@ -285,11 +235,6 @@ class NetworkReader:
         (output, _), *_ = role.outputs
         key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
         return ValueHead(key), math.prod(size for size in sizes if size is not None)
-
-    def _writes_action(self, role: LossNetwork) -> bool:
-        """Whether a network gives an action for sure."""
-        actions = {entry.key for entry in self.env.actions}
-        return any(one.key in actions for one in self.loss.loss.roles if one.name == role.output)
 
     def _size(self, name: str, size: Dim, body: NetworkBody) -> int | None:
         if isinstance(size, int):
@@ -315,28 +260,14 @@ class NetworkReader:
             self.sink.add(rules.NETWORK.at(span, message, help=help))
         return not wrong
 
-    def _action(self, name: str) -> Entry | None:
-        """The action that a network is about."""
-        if len(self.env.actions) == 1:
-            return self.env.actions[0]
-        span = self.file.key_span(*self.path, "networks", name)
-        if not self.env.actions:
-            who = self.env.name if self.loss.group is None else self.loss.group.name
-            self.sink.add(rules.NETWORK.at(span, f"`{who}` takes no action that `{name}` could be about"))
-            return None
-        many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
-        message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
-        self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        return None
-
     def _mask(self, action: Entry) -> Key | None:
         mask = self.env.masks.get(action.dotted)
         return None if mask is None else tuple(mask.split("."))
 
     def _qvalue(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[QValueHead, int] | None:
-        action = self._action(name)
-        if action is None:
+        if self.actions.key(name) is None:
             return None
+        (action,) = self.env.actions
         if support_of(action.spec) not in ("index", "onehot"):
             span = self.file.key_span(*self.path, "networks", name)
             message = f"`{name}` gives a value for each action of a finite set, and `{action.dotted}` is {action.spec}"

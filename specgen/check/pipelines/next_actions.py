@@ -23,7 +23,7 @@ def next_actions(losses: tuple[PipelineLoss, ...], sink: Sink) -> tuple[NextActi
                 continue
             other = next(one for one in losses if one.group is not None and one.group.name == action.key[0])
             policy = next((one for one in other.networks if isinstance(one.head, PolicyHead)), None)
-            if policy is None or not (isinstance(policy.head, PolicyHead) and policy.head.family.certain):
+            if policy is None or not (isinstance(policy.head, PolicyHead) and policy.head.certain):
                 sink.add(_drawn(network, action, other))
             else:
                 found[NextAction(other.part("loss"), policy.role.name)] = None

@@ -146,7 +146,7 @@ class _Pipeline:
             if env.chat is not None:
                 values = tuple(one.values for one in arguments)
                 conversations = ConversationsCheck(self.file, self.path, pipeline, env, eval_env, self.sink)
-                conversations.check(losses, values, data, optimizers, limits)
+                conversations.check(losses, values, data, optimizers, limits, workers, devices)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)

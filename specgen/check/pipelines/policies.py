@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from specgen.check.losses.model import LossNetwork
-from specgen.check.model import Entry
+from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
-from specgen.check.pipelines.heads_model import PolicyHead, ScaleKind
+from specgen.check.pipelines.heads_model import ActionHead, PolicyHead, ScaleKind
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Diagnostic, Note, Sink
+from specgen.diagnostics import Diagnostic, Note, Sink, suggestion
+from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
-from specgen.schema.pipeline_networks import NetworkBody, Scale
-from specgen.values import replace
+from specgen.schema.pipeline_networks import ActionDistribution, NetworkBody, Scale
+from specgen.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a pipeline says of one action of a policy: where, in which body; and whose numbers those of it are."""
+
+    place: tuple[str, ...]
+    body: NetworkBody | ActionDistribution
+    owner: str
+
+    @property
+    def one_of_several(self) -> bool:
+        """Whether the policy chooses others, too."""
+        return isinstance(self.body, ActionDistribution)
 
 
 class PolicyReader:
@@ -51,35 +67,103 @@ class PolicyReader:
         self.loss, self.numbers, self.sink = loss, numbers, sink
 
     def head(
-        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, mask: Key | None
-    ) -> tuple[PolicyHead, int] | None:
-        """The head of a network that gives an action, and how many numbers its last layer has; None after a mistake."""
-        certain = not role.policy
-        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
-        if family is None:
+        self, name: str, role: LossNetwork, body: NetworkBody, actions: Sequence[Entry], key: Key
+    ) -> PolicyHead | None:
+        """The head of a network that gives an action; None after a mistake.
+
+        Args:
+            name: the network.
+            role: the loss's network.
+            body: what is declared of it.
+            actions: the action, or several.
+            key: of the action, or of what holds several.
+        """
+        said = self._said_of_actions(name, body, actions, key)
+        if said is None:
             return None
-        scale, value = self._scale(name, body, family)
+        parts = [self._action_head(name, role, said[action.key], action) for action in actions]
+        if None in parts:
+            return None
+        found = PolicyHead(tuple(part for part in parts if part is not None), key)
         log_prob = next(
-            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
+            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not found.certain),
             None,
         )
+        return replace(found, log_prob_key=log_prob)
+
+    def _said_of_actions(
+        self, name: str, body: NetworkBody, actions: Sequence[Entry], key: Key
+    ) -> dict[Key, Said] | None:
+        """What is said of each action; None after reporting what is said of none."""
+        here = ("networks", name)
+        if len(actions) == 1:
+            if body.actions:
+                message = f"`{self.env.name}` has one action, `{actions[0].dotted}`"
+                span = self.file.key_span(*self.path, *here, "actions")
+                help = f"write `dist` and `scale` of `{name}` itself"
+                self.sink.add(action_rules.WHICH_ACTION.at(span, message, help=help))
+                return None
+            return {actions[0].key: Said(here, body, name.replace(".", "_"))}
+        if self._explores_by_features(name):
+            span = self.file.key_span(*self.path, "policy", "explore", "gsde")
+            message = f"`{name}` chooses several actions, and `gsde` is noise on one"
+            notes = [Note("the policy", self.file.key_span(*self.path, *here))]
+            help = "leave it out: the policy explores by drawing its actions"
+            found = layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help)
+            self._report_noise_of_features(found)
+            return None
+        names = {dotted(one.key[len(key) :]): one.key for one in actions}
+        listed = " and ".join(f"`{one}`" for one in names)
+        for field in ("dist", "scale"):
+            if getattr(body, field) is not None:
+                span = self.file.key_span(*self.path, *here, field)
+                message = f"`{name}` chooses {listed}, and `{field}` does not say of which it is"
+                numbers = {"bounded", "unbounded"}
+                wanted = numbers if body.dist is None else {FAMILIES[body.dist].support}
+                fitting = (dotted(one.key[len(key) :]) for one in actions if support_of(one.spec) in wanted)
+                value = body.dist if field == "dist" else "…"
+                help = f"write `actions: {{{next(fitting, next(iter(names)))}: {{{field}: {value}}}}}`"
+                self.sink.add(action_rules.WHICH_ACTION.at(span, message, help=help))
+                return None
+        wrong = [one for one in body.actions if one not in names]
+        for one in wrong:
+            span = self.file.key_span(*self.path, *here, "actions", one)
+            help = suggestion(one, names) or f"the actions are {listed}"
+            message = f"`{self.env.name}` has no action `{dotted((*key, one))}`"
+            self.sink.add(action_rules.WHICH_ACTION.at(span, message, help=help))
+        if wrong:
+            return None
+        return {
+            full: Said(
+                (*here, "actions", one), body.actions.get(one, ActionDistribution()), one.replace(".", "_")
+            )
+            for one, full in names.items()
+        }
+
+    def _action_head(self, name: str, role: LossNetwork, said: Said, action: Entry) -> ActionHead | None:
+        """The part of the head that is over one action."""
+        mask = self.env.masks.get(action.dotted)
+        family = self._family(name, role, said, action, masked=mask is not None, certain=not role.policy)
+        if family is None:
+            return None
+        scale, value = self._scale(name, said, family)
         size = action.spec.classes if family.discrete else math.prod(action.type.shape)
         outputs = size * (len(family.parameters) if scale == "state" or family.extractor else 1)
-        return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
+        key = None if mask is None or not family.masked else tuple(mask.split("."))
+        return ActionHead(family, action, outputs, scale, value, key)
 
     def _family(
-        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+        self, name: str, role: LossNetwork, said: Said, action: Entry, *, masked: bool, certain: bool
     ) -> Family | None:
-        here = (*self.path, "networks", name)
+        here = (*self.path, *said.place)
         default = default_family(action, masked=masked, certain=certain)
-        if body.dist is None:
+        if said.body.dist is None:
             if default is None:
                 message = f"no distribution of a policy is over `{action.dotted}`, {shown(action)}"
-                self.sink.add(
-                    rules.DISTRIBUTION.at(self.file.key_span(*here), message, help=_no_default(action))
-                )
+                span = self.file.key_span(*self.path, "networks", name)
+                self.sink.add(rules.DISTRIBUTION.at(span, message, help=_no_default(action)))
             return default
-        family = FAMILIES[body.dist]
+        family = FAMILIES[said.body.dist]
         fits = family.support == support_of(action.spec)
         if not fits:
             message = f"`{family.name}` is over {_SUPPORTS[family.support]}, and `{action.dotted}` is {shown(action)}"
@@ -89,6 +173,8 @@ class PolicyReader:
             message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
         elif certain and not family.certain:
             message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
+        elif family.certain and said.one_of_several:
+            message = f"a policy over several actions draws each, and `{family.name}` does not"
         elif family.certain and not certain and not role.certain:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
@@ -100,27 +186,26 @@ class PolicyReader:
         self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
         return None
 
-    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
+    def _scale(self, name: str, said: Said, family: Family) -> tuple[ScaleKind | None, Setting | None]:
         """The kind of scale that a policy has, and its number."""
+        body = said.body
         if self._explores_by_features(name):
-            return self._features_scale(name, body, family)
+            return self._features_scale(name, said, family)
         if not family.scaled:
             if body.scale is not None:
-                span = self.file.key_span(*self.path, "networks", name, "scale")
+                span = self.file.key_span(*self.path, *said.place, "scale")
                 help = "leave it out, or write `scale: drop` where it is inherited"
                 self.sink.add(rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help=help))
             return None, None
         if not isinstance(body.scale, Scale):
             return "state", None
-        place = ("networks", name, "scale")
+        place = (*said.place, "scale")
         if body.scale.parameter is not None and body.scale.fixed is None:
             return "parameter", self.numbers.setting(
-                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
+                *place, "parameter", owner=said.owner, fact=FIELDS["parameter"]
             )
         if body.scale.fixed is not None and body.scale.parameter is None:
-            return "fixed", self.numbers.setting(
-                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
-            )
+            return "fixed", self.numbers.setting(*place, "fixed", owner=said.owner, fact=FIXED_SCALE)
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None
@@ -132,7 +217,7 @@ class PolicyReader:
         return said and acting is not None and acting.of in (None, name)
 
     def _features_scale(
-        self, name: str, body: NetworkBody, family: Family
+        self, name: str, said: Said, family: Family
     ) -> tuple[ScaleKind | None, Setting | None]:
         """The scale of noise that is linear in the features of a policy's last hidden layer; reported where it can't be so."""
         span = self.file.key_span(*self.path, "policy", "explore", "gsde")
@@ -144,7 +229,7 @@ class PolicyReader:
             what = "is certain of its actions" if family.certain else f"is `{family.name}`"
             message = f"`gsde` is the noise of a normal distribution, and `{name}` {what}"
             help = "write `gaussian: {sigma: 0.1}`" if family.certain else f"leave out `dist` of `{name}`"
-        elif body.scale is not None:
+        elif said.body.scale is not None:
             message = f"`{name}` has a `scale` of its own, and with `gsde` it follows from the features"
             help = "leave out `scale`, or write `scale: drop` where it is inherited; `gsde: {sigma: 1.0}` says how large the noise is at first"
         elif self.loss.group is not None:

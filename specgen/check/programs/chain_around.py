@@ -11,8 +11,8 @@ from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState
 from specgen.check.programs.chain_transforms import bind_name, bind_parameters
 from specgen.check.programs.env import either
-from specgen.check.transforms.around import NTH
 from specgen.check.transforms.model import Phase
+from specgen.check.transforms.names import NTH
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.program.cut import cut
 from specgen.program.fold import fold

@@ -81,10 +81,14 @@ def loss_parts(loss: CheckedLoss) -> tuple[LossPart, ...]:
 
 
 def method_part(loss: CheckedLoss, name: str) -> LossPart:
-    """What a method computes that is given values: its term, from them."""
+    """What a method computes that is given values: its term or value, from them."""
     program, conditions = _whole(loss)
-    term = identifier(loss.methods[name].term)
-    output = next(one for one in program.outputs if one.role == "term" and one.name == term)
+    method = loss.methods[name]
+    if method.value is not None:
+        output = Output(method.value.name, _in_program(loss, method.value), "term")
+    else:
+        term = identifier(method.computes)
+        output = next(one for one in program.outputs if one.role == "term" and one.name == term)
     given = given_symbols(loss, name)
     begun = cut(program, (output,), given)
     begun = replace(begun, name=part_function(loss.name, name), record=None)
@@ -94,8 +98,13 @@ def method_part(loss: CheckedLoss, name: str) -> LossPart:
 
 def given_symbols(loss: CheckedLoss, name: str) -> tuple[Symbol, ...]:
     """What a method is given, in the order of its arguments, as its program reads it."""
+    return tuple(_in_program(loss, one) for _, one in loss.methods[name].given)
+
+
+def _in_program(loss: CheckedLoss, value: Symbol) -> Symbol:
+    """A value of `let` as the programs of a loss read it."""
     let = {one.symbol: f"losses.{loss.name}.{one.target}" for one in loss.let}
-    return tuple(replace(one, path=let.get(one, one.path)) for _, one in loss.methods[name].given)
+    return replace(value, path=let.get(value, value.path))
 
 
 def _part(

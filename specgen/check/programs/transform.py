@@ -8,6 +8,7 @@ from specgen.check.programs.body import Body
 from specgen.check.transforms.entries import Output as TransformOutput
 from specgen.check.transforms.inverse import fact_symbols
 from specgen.check.transforms.model import CheckedTransform, Phase
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import output_type, rank_symbol, role_types
 from specgen.expr import Symbol, Type, full
 from specgen.expr.builtins.batch import NEW_ROWS
@@ -106,6 +107,8 @@ def phase_inputs(transform: CheckedTransform, phase: Phase) -> tuple[Input, ...]
     types |= {output.name: output_type(output, types) for output in transform.outputs}
     facts = fact_symbols(f"transforms.{transform.name}.{phase}", transform.roles, transform.outputs, types)
     found += [Input(symbol, "param") for _, symbol in facts]
+    if phase == "inverse" and f"inverse.in.{NTH}" in transform.symbols:
+        found.append(Input(transform.symbols[f"inverse.in.{NTH}"], "param"))
     times: tuple[tuple[Time, str], ...] = (("now", ""), ("next", "next."))
     for time, prefix in times:
         for name, type_ in types.items():

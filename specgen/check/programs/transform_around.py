@@ -5,8 +5,8 @@ from __future__ import annotations
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram, phase_inputs
-from specgen.check.transforms.around import NTH
 from specgen.check.transforms.model import CheckedTransform, Phase
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import output_type, role_types
 from specgen.expr import Interval, Symbol, Type, full
 from specgen.program.cut import cut

@@ -11,6 +11,7 @@ from specgen.check.transforms.around_flow import check_around_flow
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Around, Phase
+from specgen.check.transforms.names import NTH
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -30,8 +31,6 @@ _BELONGS = {**dict.fromkeys(("until", "fold", "collect", "taken"), "repeat"), "a
 """The fields that go with one kind only."""
 
 _UNDRAWN = "what a repetition does follows from its values: draw in the environment, into a state key"
-NTH = "nth"
-"""The number of the present repetition, from 0."""
 
 
 @dataclass

@@ -87,9 +87,19 @@ class Role:
 
     @property
     def listed(self) -> bool:
-        """Whether users choose its keys with `in_keys`."""
-        chosen = self.form in ("each", "all") and self.keyword is None and self.but is None
-        return chosen and not self.structural and not self.varargs
+        """Whether users choose its keys with `in_keys`, or a keyword of that kind."""
+        chosen = self.form == "all" or (self.form == "each" and self.keyword is None)
+        return chosen and self.but is None and not self.structural and not self.varargs
+
+    @property
+    def several_given(self) -> bool:
+        """Whether it is several keys that the environment is given, computed of one that the policy writes."""
+        return self.form == "all" and self.inverse
+
+    @property
+    def list_argument(self) -> str:
+        """The argument of the constructor with which users choose its keys, where it is listed."""
+        return self.keyword or ("in_keys_inv" if self.inverse else "in_keys")
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,11 @@ class Output:
     def same(self) -> bool:
         """Whether it replaces its input by default."""
         return self.each is not None and self.key == "{}"
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it is there only where users give its key."""
+        return self.when is not None and any(atom.name == self.name for atom in self.when.of_keys)
 
     def exists(self, values: Mapping[str, Any]) -> bool:
         """Whether it exists, for some parameters and what the roles of a repetition stand for."""

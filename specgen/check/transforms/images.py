@@ -16,6 +16,7 @@ _STRUCTURAL = frozenset(
         "stack",
         "tile",
         "narrow",
+        "select",
         "permute",
         "transpose",
         "flatten",

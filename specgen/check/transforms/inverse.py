@@ -12,6 +12,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import Binding, SpecType, Symbol, Type, Typed, full, infer, parse_type
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.source_text import Excerpt
@@ -35,21 +36,27 @@ def bound_names(role: Role) -> tuple[tuple[str, str], ...]:
     return (f"low({role.name})", f"{role.name}_low"), (f"high({role.name})", f"{role.name}_high")
 
 
-def never_read_with(expr: Expr, role: str, absent: frozenset[str] = frozenset()) -> frozenset[str] | None:
-    """The optional parameters with which `expr` does not read the bounds of a role; None where it never does.
+def never_read_with(
+    expr: Expr, role: str, bounds: bool, absent: frozenset[str] = frozenset()
+) -> frozenset[str] | None:
+    """The optional parameters with which `expr` does not read the bounds of a role, or its shape; None where it never does.
 
     Args:
         expr: the expression.
         role: the role.
+        bounds: whether its bounds are meant, `low` and `high`; else its shape and dtype.
         absent: the parameters that are known not to be given.
     """
     match expr:
         case Call(Name("low" | "high"), (Name(name),), ()) if name == role:
+            return absent if bounds else None
+        case Name(name) if name == role and not bounds:
             return absent
         case Call(Name("where"), (Call(Name("given"), (Name(param),), ()), then, otherwise), ()):
-            found = [never_read_with(then, role, absent), never_read_with(otherwise, role, absent | {param})]
+            branches = ((then, absent), (otherwise, absent | {param}))
+            found = [never_read_with(branch, role, bounds, known) for branch, known in branches]
         case _:
-            found = [never_read_with(child, role, absent) for child in children(expr)]
+            found = [never_read_with(child, role, bounds, absent) for child in children(expr)]
     reading = [names for names in found if names is not None]
     return frozenset.intersection(*reading) if reading else None
 
@@ -117,6 +124,17 @@ class OuterTypes:
                 self.file.key_span(*self.path, "out", name),
                 f"`{name}` is what the policy writes for `{role.name}`, and nothing says its type",
                 help=f"write `type: like({role.name})` if it is as `{role.name}`",
+            )
+        )
+
+    def of_no_expression(self, name: str) -> None:
+        """Report an output in place of several keys whose type is not that of an expression of them."""
+        several = [role.name for role in self.roles.values() if role.several_given]
+        self.sink.add(
+            policy_rules.SEVERAL_GIVEN.at(
+                self.file.key_span(*self.path, "out", name),
+                f"`{name}` stands in place of several keys, and no expression of them says its type",
+                help=f"write `type: like(stack(*{(several or ['parts'])[0]}, axis=-1))`",
             )
         )
 
@@ -198,13 +216,16 @@ class OuterTypes:
                 type_ = types[role.name]
                 symbol = Symbol(f"{root}.outer.in.{role.name}", role.name, type_, full(type_.dtype))
                 symbols[f"outer.in.{role.name}"] = symbol
-                scope[role.name] = Binding(type_, symbol.interval, what="role", symbol=symbol)
+                several = () if role.several_given else None
+                scope[role.name] = Binding(
+                    type_, symbol.interval, what="role", symbol=symbol, several=several
+                )
         for name, symbol in fact_symbols(f"{root}.outer", self.roles.values(), (), types):
             scope[name] = Binding(symbol.type, symbol.interval, what="bound", symbol=symbol)
         found: list[Output] = []
         statements: list[Statement] = []
         for output in outputs:
-            statement = self._like(output, scope) if output.inverse and output.each else None
+            statement = self._like(output, scope) if output.inverse else None
             if statement is not None:
                 statements.append(statement)
                 output = replace(output, inferred=replace(statement.typed.type, level="batch"))

@@ -7,6 +7,9 @@ from typing import Final
 from specgen.check import names
 from specgen.expr.builtins.batch import NEW_ROWS
 
+NTH: Final = "nth"
+"""The number of a repetition of `around`, or of a key of several that `inverse` computes, from 0."""
+
 RESERVED_IN_TRANSFORM: Final = {NEW_ROWS: "generated code calls the rows that are new so"}
 """What nothing of a transform can be called, and why."""
 

@@ -103,7 +103,15 @@ class Outputs:
                 )
             )
             return None
-        if not self._key_fits(here, out):
+        if out.inverse and out.each is not None:
+            self.sink.add(
+                rules.UNKNOWN_FIELD.at(
+                    self.file.key_span(*here, "inverse"),
+                    f"`inverse` goes with `key:`; `{name}` is what the policy writes if `{out.each}` is an inverse role",
+                )
+            )
+            return None
+        if not self._key_fits(here, out) or not self._may_be_left_out(here, out):
             return None
         if out.each is not None and out.each not in self.roles:
             if out.each not in self.transform.in_:
@@ -122,7 +130,8 @@ class Outputs:
                 rules.WRONG_TARGET.at(
                     self.file.span(*here, "each"),
                     f"`{role.name}` stands for several keys at once, so no output can follow each of them",
-                    help="write `key:` and the key of the output",
+                    help="write `key:` and the key of the output"
+                    + (", and `inverse: true`" if role.several_given else ""),
                 )
             )
             return None
@@ -130,11 +139,14 @@ class Outputs:
         interval = None
         if spec is not None and spec.low is not None and spec.high is not None:
             interval = (min(flatten(spec.low)), max(flatten(spec.high)))
-        inverse = role is not None and role.inverse
+        inverse = out.inverse or (role is not None and role.inverse)
         if like is None and spec is None and isinstance(self.transform.offline, Recursion):
             like = out.each
         if out.type is None and role is not None and inverse:
             self.outer.untyped(name, role)
+        if out.inverse and (like is not None or spec is not None or out.type is None):
+            self.outer.of_no_expression(name)
+            return None
         kind = None
         if spec is not None and spec.kind in COUNTED and role is not None:
             made = self.outer.kind(name, spec, role)
@@ -171,6 +183,8 @@ class Outputs:
             optional = [] if inverse else [one.name for one in self.roles.values() if one.may_be_missing]
             text = self.file.scalar(*here, "when")
             when = read_condition(text, self.params.values(), self.sink, optional)
+        if out.optional:
+            when = (when or ALWAYS).and_given(here[-1])
         if role is None or not role.may_be_missing:
             return when
         return (when or ALWAYS).and_given(role.name)
@@ -194,6 +208,22 @@ class Outputs:
         self._claimed.add(out.keyword)
         return claim_keyword(out.keyword, self.file.span(*here, "keyword"), self.names, self.sink)
 
+    def _may_be_left_out(self, here: tuple[str, ...], out: OutKey) -> bool:
+        """Whether users can say whether there is an output, if it is `optional: true`."""
+        if not out.optional or (out.keyword is not None and out.key is not None and not out.hidden):
+            return True
+        name = here[-1]
+        help = f"write `keyword: {name}_key`" if out.keyword is None else None
+        help = f"write `key: {name}` in place of `each`" if out.key is None else help
+        self.sink.add(
+            language_rules.UNASKED_OUTPUT.at(
+                self.file.key_span(*here, "optional"),
+                f"nothing asks for `{name}`: what is there only if users want it has a `key` and a `keyword`",
+                help="leave out `hidden`, or `optional`" if out.hidden else help,
+            )
+        )
+        return False
+
     def _type(
         self, here: tuple[str, ...], out: OutKey, role: Role | None
     ) -> tuple[str | None, SpecType | None]:
@@ -204,7 +234,7 @@ class Outputs:
         fallback = None if role is None else role.name
         if spec is None:
             return fallback, None
-        inverse = role is not None and role.inverse
+        inverse = out.inverse or (role is not None and role.inverse)
         if spec.like is not None and not isinstance(spec.like_expr, Name):
             if not inverse:
                 self.sink.add(

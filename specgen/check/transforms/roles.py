@@ -31,7 +31,7 @@ _FORMS: tuple[RoleForm, ...] = ("each", "key", "all", "flag")
 _OF: Mapping[str, tuple[RoleForm, ...]] = {
     "with_": ("each",),
     "beside": ("key",),
-    "keyword": ("key",),
+    "keyword": ("key", "all"),
     "but": ("all",),
     "varargs": ("all",),
     "sorted": ("all",),
@@ -116,9 +116,7 @@ class _Roles:
         spec = self._pattern(here, role)
         if default is None or spec is None or not self._fields_fit(here, role, form):
             return None
-        if role.keyword is not None and not claim_keyword(
-            role.keyword, self.file.span(*here, "keyword"), self.names, self.sink
-        ):
+        if role.keyword is not None and not self._claims(here, role):
             return None
         dtypes = PATTERNS.get(spec.dtype, (spec.dtype,))
         made = Role(name, default, spec.dtype, dtypes, spec.dims, role.inverse, role.doc, form)
@@ -137,6 +135,13 @@ class _Roles:
             dtype=role.dtype,
         )
 
+    def _claims(self, here: tuple[str, ...], role: InKey) -> bool:
+        """Whether the keyword of a role is free; that of an inverse `all` may be a list of keys of every transform."""
+        span = self.file.span(*here, "keyword")
+        if role.all is not None and role.inverse and role.keyword in ("in_keys_inv", "out_keys_inv"):
+            return self.names.claim(role.keyword, "keyword", span)
+        return claim_keyword(role.keyword or "", span, self.names, self.sink)
+
     def _sorted(self, here: tuple[str, ...], role: InKey) -> Condition | None:
         """When the keys of a role are put into the order of their names."""
         if role.sorted is None:
@@ -147,7 +152,7 @@ class _Roles:
     def _keyword(self, name: str, role: InKey, form: RoleForm) -> str | None:
         if form == "key":
             return role.keyword or f"{name}_key"
-        return f"{name}_keys" if role.with_ is not None else None
+        return f"{name}_keys" if role.with_ is not None else role.keyword
 
     def _fields_fit(self, here: tuple[str, ...], role: InKey, form: RoleForm) -> bool:
         for field, forms in _OF.items():
@@ -160,6 +165,14 @@ class _Roles:
                     )
                 )
                 return False
+        if form == "all" and role.keyword is not None and not role.inverse:
+            self.sink.add(
+                rules.UNKNOWN_FIELD.at(
+                    self.file.key_span(*here, "keyword"),
+                    f"the keys of `{here[-1]}` are passed as `in_keys`: `keyword` goes with `key:`, and with an inverse `all:`",
+                )
+            )
+            return False
         if role.dtype is not None and not self._says_a_dtype(here, role.dtype):
             return False
         if role.recorded and (why := self._not_of_data(role)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Parameter, identifier
+from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
@@ -25,7 +25,7 @@ from specgen.check.transforms.flow import check_carries, check_flow, value_reads
 from specgen.check.transforms.inverse import check_inverse_reads, fact_symbols, not_written
 from specgen.check.transforms.masks import check_transform_masks
 from specgen.check.transforms.model import CheckedTransform, Phase, sizes_of
-from specgen.check.transforms.names import RESERVED_IN_TRANSFORM
+from specgen.check.transforms.names import NTH, RESERVED_IN_TRANSFORM
 from specgen.check.transforms.networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transforms.offline import check_recursion
 from specgen.check.transforms.optional import check_absent, check_optional_roles
@@ -33,7 +33,8 @@ from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transforms.python import check_methods, check_python_phases
 from specgen.check.transforms.roles import check_roles, read_elsewhere
-from specgen.check.transforms.signature import check_episode_keywords, check_signature
+from specgen.check.transforms.several_given import check_numbered, check_several_given, several_given
+from specgen.check.transforms.signature import check_backward, check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
     check_static,
     output_type,
@@ -123,6 +124,7 @@ class _Checker:
         methods = check_methods(*here, self.module, self.sink)
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         check_optional_roles(self.file, self.path, self.transform, roles, self.sink)
+        check_several_given(*here, roles, outputs, self.sink)
         if self.sink.has_errors:
             return None
         own_rows, known = rows_of_their_own(params), self.functions.known
@@ -150,7 +152,10 @@ class _Checker:
             outputs = settled(outputs, phase, sections[phase], self.sink)
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
-        check_inverse_reads(sections["inverse"].statements, roles, self.symbols, self.sink)
+        inverse: Iterable[Statement] = sections["inverse"].statements
+        if (several := several_given(roles)) is not None:
+            inverse = check_numbered(several, inverse, self.sink)
+        check_inverse_reads(inverse, roles, self.symbols, self.sink)
         check_positions(self.transform, sections["reset"].statements, self.buffers, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
@@ -176,6 +181,7 @@ class _Checker:
         )
         check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
+        check_backward(*here, params, outputs, self.sink)
         if self.transform.around is None and not over_time.sections and python is None:
             assigned = [role for role in roles if role.name not in masks]
             check_flow(self.file, self.path, assigned, outputs, sections, self.sink)
@@ -212,6 +218,7 @@ class _Checker:
             reset_keyword=self.transform.reset_keyword,
             done_keyword=self.transform.done_keyword,
             inverse_keyword=self.transform.inverse_keyword,
+            backward_param=self.transform.backward,
             recalls=(
                 *(
                     name
@@ -306,6 +313,9 @@ class _Checker:
                 if phase == "step" and (output.flag or output.policy):
                     give(target, type_, interval, "flag" if output.flag else "output")
         if inverse:
+            if several_given(roles) is not None:
+                self.names.claim(NTH, "number of a key", self.file.key_span(*self.path, "inverse"))
+                give(NTH, Type("int64", (), "ctor"), Interval(0, 2**31), "number")
             path = f"{'.'.join(self.path)}.inverse"
             for name, symbol in fact_symbols(path, roles, outputs, types):
                 self.symbols[f"inverse.in.{name}"] = symbol

@@ -1,4 +1,4 @@
-"""SG406, SG407, SG49x: losses in parts, and their methods."""
+"""SG406 to SG408, SG49x: losses in parts, and their methods."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ METHOD_GIVEN = Rule(
     "SG406",
     "what a method of a loss is given",
     """\
-A method that is given values has an argument for each: a value of `let`, one floating-point number, or several, of each
-sample, that its term reads, each once. Distributions are none.
+A method that is given values has an argument for each: a value of `let`, floating-point numbers of each sample or a
+distribution, that its term or value reads, each once.
 
 ```yaml
 let:
   dist: actor_network(now)
   log_p: log_prob(dist, rsample(dist))
 terms: {loss_alpha: -log_alpha * (stop_grad(log_p) + target_entropy)}
-methods: {alpha_loss: {term: loss_alpha, given: {log_prob: dist}}}
+methods: {alpha_loss: {term: loss_alpha, given: {log_prob: log_pi}}}
 ```
 
 Name a value that the term reads:
@@ -102,8 +102,8 @@ METHOD_READS = Rule(
     "SG407",
     "method of a loss that is not given all",
     """\
-A method that is given values has no data: its term is computed from these, and from what the loss holds, its parameters and
-the numbers that it learns. What else the term reads has to be given, too.
+A method that is given values has no data: its term or value is computed from these, and from what the loss holds, its
+parameters and the numbers that it learns. What else that reads has to be given, too.
 
 ```yaml
 let:
@@ -122,6 +122,28 @@ methods: {actor_loss: loss_actor}
 ```
 """,
     without="NameError when the method is called.",
+)
+
+METHOD_RESULT = Rule(
+    "SG408",
+    "what a method of a loss computes",
+    """\
+A method that is given values computes either a term or a value of `let`, floating-point numbers of each sample. With
+`type: float32[1]` these have a trailing 1, as they have in data: that is for one number of each sample.
+
+```yaml
+let: {dist: actor_network(now), H: entropy(dist)}
+methods: {get_entropy: {value: dist, given: {dist: dist}}}
+```
+
+Name a value that is computed of what is given:
+
+```yaml
+let: {dist: actor_network(now), H: entropy(dist)}
+methods: {get_entropy: {value: H, given: {dist: dist}}}
+```
+""",
+    without="AttributeError when the method is called.",
 )
 
 OUT_KEY = Rule(

@@ -1,4 +1,4 @@
-"""SG339, SG375 and SG376: rules about what the policy writes, as transforms read it: its states, and its actions."""
+"""SG339 and SG375 to SG379: rules about what the policy writes, as transforms read it: its states, and its actions."""
 
 from __future__ import annotations
 
@@ -58,4 +58,62 @@ transforms: [ActionScaling, LastAction]
 ```
 """,
     without="An observation of the last action would have the shape and the bounds of another one.",
+)
+
+SEVERAL_GIVEN = Rule(
+    "SG377",
+    "inverse of several keys that is not whole",
+    """\
+An inverse role with `all` stands for several keys that the environment is given. The policy writes one output in their
+place, with `key` and `inverse: true`, whose type is that of an expression of all of them.
+
+```yaml
+in: {parts: {all: [left, right], type: "float32[...]", inverse: true}}
+out: {joined: {each: parts, type: like(parts)}}
+```
+
+```yaml
+in: {parts: {all: [left, right], type: "float32[...]", inverse: true}}
+out: {joined: {key: joined, inverse: true, type: "like(stack(*parts, axis=-1))"}}
+inverse: {parts: "select(joined, nth, axis=-1)"}
+```
+
+It is the only inverse role; a class, a mask or `around` is of one key.
+""",
+    without="The environment would be given one of its actions, and nobody would say the others.",
+)
+
+READ_FOR_SEVERAL = Rule(
+    "SG378",
+    "value of one key that is computed for all",
+    """\
+What `inverse` assigns to a role of several keys is computed for each of them: there `nth` is the number of the key, from 0,
+and the role is that key. A local value is computed once, for all keys; and nothing is drawn.
+
+```yaml
+inverse:
+  place: 2 * nth
+  parts: "select(joined, place, axis=-1)"
+```
+
+```yaml
+inverse: {parts: "select(joined, 2 * nth, axis=-1)"}
+```
+""",
+    without="All keys would get what is computed for the first.",
+)
+
+PARTS_DIFFER = Rule(
+    "SG379",
+    "actions of different kinds in place of which one is written",
+    """\
+The policy writes one action in place of several, so these are of one kind: all choices among as many classes, or all numbers.
+
+```yaml
+transforms: [{Stack: {in_keys: [], out_keys_inv: [left, right]}}]   # categorical(3)[] and categorical(5)[]
+```
+
+Write them one by one, or give the environment choices among as many classes.
+""",
+    without="Random actions would be choices that one of them does not have.",
 )

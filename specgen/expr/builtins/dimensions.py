@@ -179,8 +179,9 @@ def _unflattened_like(site: Site, x: Typed, axis: Axis, sizes: Typed) -> Typed |
     """`unflatten(flatten(u, a, b), b, dims(u, a, b))` has the dimensions of `u`; others are not known."""
     rest = x.type.rest
     dims: Dims = (Rest(f"unflatten({rest.of if rest else x.type}, {_named(sizes)})"),)
-    if sizes.op == "dims":
-        like, ends = sizes.args[0], [cast("Axis", sizes.options[name]) for name in ("first", "last")]
+    told = next((one for one in (sizes, *sizes.args) if one.op == "dims"), sizes)
+    if told.op == "dims":
+        like, ends = told.args[0], [cast("Axis", told.options[name]) for name in ("first", "last")]
         place = place_of(x.type.dims, axis)
         known = sizes.options.get("known")
         if rest is not None and rest.of == _joined_name(like, *ends):
@@ -264,6 +265,29 @@ def _infer_squeeze(site: Site) -> Typed | None:
     return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis)
 
 
+def _infer_select(site: Site) -> Typed | None:
+    (x,) = site.values
+    if not _is_array(site, x, 1):
+        return None
+    axis, index = cast("Axis", site.options["axis"]), cast("Typed", site.options["index"])
+    place, here = place_of(x.type.dims, axis), index.static
+    size = None if place is None else x.type.dims[place]
+    if isinstance(here, int) and (here < 0 or (isinstance(size, int) and here >= size)):
+        message = f"element {here} is not in a dimension of {size or 'a size that nobody knows'}"
+        site.fail(rules.INDEX_UNPROVEN, message, at=index)
+        return None
+    if place is None:
+        dims = inexact(x.type.dims, -1)
+        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, index=index)
+    dims = (*x.type.dims[:place], *x.type.dims[place + 1 :])
+    return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, index=index)
+
+
+def _show_select(node: Typed, printer: Printer) -> Printed:
+    index = cast("Typed", node.options["index"])
+    return method(printer.logical(node.args[0]), "select", node_axis(node, printer), printer.text(index))
+
+
 def _infer_unsqueeze(site: Site) -> Typed | None:
     (x,) = site.values
     if not _is_array(site, x):
@@ -342,6 +366,17 @@ DIMENSIONS: tuple[Builtin, ...] = (
             printer.logical(node.args[0]), "squeeze", node_axis(node, printer)
         ),
         reference=lambda np, x, axis: np.squeeze(x, axis),
+    ),
+    Builtin(
+        name="select",
+        signature="select(x, index, axis=-1)",
+        family="shape",
+        doc="The elements of `x` at one place along an axis, which is gone then: `x[:, i]`, for an axis that is a parameter.",
+        params=(_X, Param("index", "int"), Param("axis", "axis", -1)),
+        infer=_infer_select,
+        interval=ranges.same,
+        torch=_show_select,
+        reference=lambda np, x, axis, index: np.take(x, index, axis=axis),
     ),
     Builtin(
         name="unsqueeze",

@@ -180,6 +180,10 @@ def _infer_narrow(site: Site) -> Typed | None:
     count = (
         length.interval.known_size if isinstance(length, Typed) else None if first is None else size - first
     )
+    if first is None and count is not None and start.type.python and _may_hold(site, size):
+        dims = (*x.type.dims[:place], count, *x.type.dims[place + 1 :])
+        kind = Type(x.type.dtype, dims, x.type.level)
+        return site.node(kind, axis=axis, start=start, length=length, last=False)
     if first is None or count is None:
         site.fail(rules.WRONG_ARGUMENTS, "`start` and `length` must be known at build", at=start)
         return None
@@ -190,6 +194,11 @@ def _infer_narrow(site: Site) -> Typed | None:
     dims = (*x.type.dims[:place], count, *x.type.dims[place + 1 :])
     kind = Type(x.type.dtype, dims, x.type.level)
     return site.node(kind, axis=axis, start=start, length=length, last=first + count == size)
+
+
+def _may_hold(site: Site, size: Dim) -> bool:
+    """Whether a slice is looked at once it is known: a chain knows the sizes, and torch when the class runs."""
+    return site.context.for_any_key and not isinstance(size, int)
 
 
 def _show_narrow(node: Typed, printer: Printer) -> Printed:

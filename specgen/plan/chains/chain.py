@@ -115,12 +115,13 @@ class _Planner:
             },
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
-        liftable = env.env.gymnasium is not None and len(env.env.observation) == 1 and learned is None
+        one_by_one = env.env.gymnasium is not None and len(env.env.observation) == 1
         # numbers for actions are drawn step by step, and what a policy writes is known at each step only
-        lifted = liftable and not (drawn or self._inputs("written") or self._inputs("action"))
+        known_ahead = not (drawn or self._inputs("written") or self._inputs("action"))
+        lifted = one_by_one and known_ahead and learned is None
         methods = plan_lift(self.component, parts.advance) if lifted else ()
         rows = RowPlan()
-        if liftable:
+        if one_by_one:
             rows = plan_rows(self.programs.entries_after_reset(), self.programs.entries_after_step())
         items.append(chain_class(interface, chain, env, methods, rows, self._returned(parts)))
         items += data_plan(interface)

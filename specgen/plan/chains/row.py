@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from specgen.check.programs.chain_learned import GROUP
 from specgen.code import named, using
+from specgen.imported import ROW_VALUES
 from specgen.literals import literal
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.program.fold import fold
@@ -15,6 +17,7 @@ _ROW = "_gym_row"
 _FIRST = "_gym_first_row"
 _HELD = "held"
 _RETURNED = ("reward", "terminated", "truncated")
+_RECORDS = frozenset({"consts", GROUP})
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ def _printed(entries: Program) -> PrintedRow | None:
     if any(len(output.key or ()) != 1 for output in entries.outputs):
         return None
     program = stored_where_made(copies(fold(entries)))
-    printed = print_row(program, (_HELD, "filled_row", "row_number", "self"))
-    return None if printed is None or printed.records not in ((), ("consts",)) else printed
+    printed = print_row(program, (_HELD, *ROW_VALUES, "self"))
+    return printed if printed is not None and _RECORDS.issuperset(printed.records) else None
 
 
 def _method(
@@ -60,7 +63,7 @@ def _method(
 ) -> FunctionPlan:
     names = {symbol.name: text for symbol, text in printed.args.items()}
     observation = next((text for one, text in names.items() if one not in returned), "observation")
-    lines = [Line("consts = self._gym_consts")] if printed.records else []
+    lines = [Line(f"{record} = self._gym_{record}") for record in printed.records]
     if printed.read:
         read = tuple(printed.read.values())
         lines.append(Line(f"{', '.join(read) if len(read) > 1 else f'({read[0]},)'} = {_HELD}"))

@@ -53,4 +53,6 @@ def gym_plan(
     source = env.gymnasium
     if source is None:
         raise AssertionError("no Gymnasium environment")
-    return GymPlan(source.id, source.max_episode_steps, source.kwargs, observed, stepped, lifts)
+    # Gymnasium imports what stands before the colon
+    id = source.id if source.module is None else f"{source.module}:{source.id}"
+    return GymPlan(id, source.max_episode_steps, source.kwargs, observed, stepped, lifts)

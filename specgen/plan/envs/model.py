@@ -113,7 +113,7 @@ class GymPlan:
     """The Gymnasium environment behind a class.
 
     Attributes:
-        id: of `gymnasium.make`.
+        id: of `gymnasium.make`, with the module that registers it where Gymnasium itself does not.
         max_episode_steps: its time limit.
         kwargs: declared keywords of `gymnasium.make`.
         observed: the names of what a reset returns: one observation, or one for each key of a Dict space.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.forward import Draw, NetworkCall, parts_of
+from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.expr import Type
-from specgen.plan.losses.forward import evaluated_networks
 
 
 def can_leave_networks(loss: CheckedLoss) -> bool:
@@ -19,6 +19,21 @@ def can_leave_networks(loss: CheckedLoss) -> bool:
         network.members is None and (network.target is False or network.target in asked)
         for network in loss.networks
     )
+
+
+def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
+    """The networks that are called in evaluation mode, perhaps with these parameters only."""
+    parts = (part for made in loss.forward for part in parts_of(made.value))
+    calls = [part for part in parts if isinstance(part, NetworkCall) and part.evaluated]
+    found = {call.network for call in calls if variant in ("", call.variant)}
+    return tuple(network.name for network in loss.networks if network.name in found)
+
+
+def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
+    """Whether draws of a policy need gradients."""
+    drawn = (made for made in loss.forward if made.network == network.name)
+    parts = (part for made in drawn for part in parts_of(made.value))
+    return any(isinstance(part, Draw) and part.kind == "rsample" for part in parts)
 
 
 def has_scalars(loss: CheckedLoss) -> bool:

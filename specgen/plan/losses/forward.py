@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from specgen.check.losses.forward import (
@@ -49,6 +49,7 @@ class ForwardPrinter:
         needed: when each value is needed.
         trained: the arguments of the pure function that a gradient may go through.
         handed: the values that the pure function takes.
+        given: the values that a method is given, by name, as it reads its arguments.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class ForwardPrinter:
         needed: Callable[[Symbol], Condition],
         trained: frozenset[Symbol],
         handed: Iterable[Forward],
+        given: Mapping[str, Code] | None = None,
     ) -> None:
         self._loss = loss
+        self._given = given or {}
         self._needed = needed
         self._conditional = {made.name for made in loss.forward if needed(made.symbol) != ALWAYS}
         self._networks = loss.networks_by_name
@@ -120,6 +123,8 @@ class ForwardPrinter:
             case Data():
                 behind = ".squeeze(-1)" if self._is_column(value.role) else ""
                 return Code(f"{self._read(value)}{behind}")
+            case Alias() if value.name in self._given:
+                return self._given[value.name]
             case Alias() if value.name in self._conditional:
                 return using(f"not_none({identifier(value.name)})", "not_none")
             case Alias():
@@ -372,14 +377,6 @@ def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     return found
 
 
-def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
-    """The networks that are called in evaluation mode, perhaps with these parameters only."""
-    parts = (part for made in loss.forward for part in parts_of(made.value))
-    calls = [part for part in parts if isinstance(part, NetworkCall) and part.evaluated]
-    found = {call.network for call in calls if variant in ("", call.variant)}
-    return tuple(network.name for network in loss.networks if network.name in found)
-
-
 def roles_read(loss: CheckedLoss) -> set[str]:
     """The roles that values of the class read from the data, but those that only networks know."""
     networks = loss.networks_by_name
@@ -390,10 +387,3 @@ def roles_read(loss: CheckedLoss) -> set[str]:
         elif isinstance(part, NetworkCall):
             found |= set(networks[part.network].of_data(part))
     return found
-
-
-def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
-    """Whether draws of a policy need gradients."""
-    drawn = (made for made in loss.forward if made.network == network.name)
-    parts = (part for made in drawn for part in parts_of(made.value))
-    return any(isinstance(part, Draw) and part.kind == "rsample" for part in parts)

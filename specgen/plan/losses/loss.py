@@ -16,7 +16,7 @@ from specgen.plan.items import Item
 from specgen.plan.losses.coefficients import read_annotation, updated
 from specgen.plan.losses.facts import tensor_text
 from specgen.plan.losses.loss_class import loss_class
-from specgen.plan.losses.methods import given_methods
+from specgen.plan.losses.methods import given_methods, has_function
 from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.parts import PartArguments, part_arguments
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
@@ -34,7 +34,7 @@ def plan_loss(checked: Checked[CheckedLoss]) -> list[Item]:
     methods = given_methods(loss)
     return [
         *(item for part in parts for item in (_terms_record(loss, part), _function(loss, part))),
-        *(_function(loss, part) for part in methods.values()),
+        *(_function(loss, part) for part in methods.values() if has_function(part)),
         loss_class(loss, parts, methods),
         _output(loss),
     ]

@@ -23,8 +23,8 @@ from specgen.plan.losses.coefficients import (
     param_plan,
 )
 from specgen.plan.losses.conditions import condition_code
-from specgen.plan.losses.facts import can_leave_networks, has_scalars
-from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
+from specgen.plan.losses.facts import can_leave_networks, evaluated_networks, has_scalars, reparameterized
+from specgen.plan.losses.forward import roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.methods import method_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan

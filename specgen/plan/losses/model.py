@@ -195,23 +195,29 @@ class ModulePlan:
 
 @dataclass(frozen=True)
 class MethodPlan:
-    """A method that computes one term.
+    """A method that computes one term, or one value of what it is given.
 
     Attributes:
         name: its name.
-        term: the term.
+        computes: the term, or the value.
         doc: its documentation.
         args: its arguments, where it is given values.
-        call: what it computes of them; None of a method that reads the data.
+        modes: whether it says of itself that it runs in the modes of losses; those whose names end in `loss` do so anyway.
+        values: what it computes of its arguments, before what it returns.
+        returns: what it computes of these; None of a method that reads the data.
+        column: whether it gives that a trailing 1.
         conditional: whether parameters may leave the term out.
         overrides: what type checkers are told of one that is called in another way than that of the class above.
     """
 
     name: str
-    term: str
+    computes: str
     doc: tuple[str, ...]
     args: tuple[Argument, ...] = ()
-    call: CallPlan | None = None
+    modes: bool = False
+    values: tuple[Line, ...] = ()
+    returns: CallPlan | Text | None = None
+    column: bool = False
     conditional: bool = False
     overrides: str = ""
 
@@ -252,7 +258,7 @@ class LossPlan:
         parts: what it computes, in order.
         updates: the updates of these objects, each with the condition under which it is made.
         updates_estimates: whether one of these is of what the value estimator filled in alone.
-        methods: methods that compute one term.
+        methods: methods that compute one term, or one value of what they are given.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.

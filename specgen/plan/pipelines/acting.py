@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import RecordedData
-from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead, action_keys
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import CheckedPipeline, Exploration, PipelineNetwork
 from specgen.code import Code, using
@@ -23,6 +23,8 @@ def acting_parts(pipeline: CheckedPipeline) -> Iterator[Code]:
         made = call_of_trunk(trunk, "acting_")
         yield made_part(f"acting_{trunk.name}", using(f"{made}.to(self.policy_device)", *made.uses))
     for network in copies:
+        if network.language_model is not None:
+            continue  # environments run it, so that it is there already
         made = call_of(network, "exploring", "acting_")
         yield made_part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
         copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
@@ -75,8 +77,8 @@ def exploration_part(pipeline: CheckedPipeline, network: PipelineNetwork) -> str
 def _noise(pipeline: CheckedPipeline, exploration: Exploration, network: PipelineNetwork) -> Code:
     """What explores the actions of a network."""
     head = network.head
-    assert isinstance(head, PolicyHead | QValueHead)
     assert exploration.amount is not None
+    (action,) = action_keys(head)
     place = f"self.{device_of(pipeline, 'policy')}"
     spec = action_spec(pipeline, network.group)
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
@@ -88,8 +90,8 @@ def _noise(pipeline: CheckedPipeline, exploration: Exploration, network: Pipelin
     elif exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
         words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
-        if head.mask is not None:
-            words.append(f"action_mask_key={key_text(head.mask)}")
+        masks = head.masks if isinstance(head, PolicyHead | QValueHead) else ()
+        words += [f"action_mask_key={key_text(mask)}" for mask in masks]
     else:
         name = "AdditiveGaussianModule"
         words += [
@@ -97,8 +99,8 @@ def _noise(pipeline: CheckedPipeline, exploration: Exploration, network: Pipelin
             f"sigma_end=config.{exploration.amount.name}",
         ]
         words.append("safe=True")
-    if head.action.key != ("action",):
-        words.append(f"action_key={key_text(head.action.key)}")
+    if action != ("action",):
+        words.append(f"action_key={key_text(action)}")
     words.append("generator=self.exploring")
     words.append(f"device={place}")
     return using(f"{name}({', '.join(words)})", name)

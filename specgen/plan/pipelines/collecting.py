@@ -12,6 +12,7 @@ from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
 from specgen.plan.pipelines.environments import env_words, lacks_beginnings
+from specgen.plan.pipelines.language_models import given_to
 
 
 def collector_made(pipeline: CheckedPipeline) -> Code:
@@ -24,7 +25,8 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
     if workers is not None:
         what = _COLLECTORS[workers.kind, workers.sync]
         size = f"{number} // config.{workers.count.name}"
-        name, given = env_words(pipeline.env, pipeline.env.name, size, f"self.{device_of(pipeline, 'env')}")
+        name, words = env_words(pipeline.env, pipeline.env.name, size, f"self.{device_of(pipeline, 'env')}")
+        given = [*given_to(pipeline, pipeline.env), *words]
         uses = [what, "partial", name, pipeline.env.name]
         if lacks_beginnings(pipeline, pipeline.env):
             uses += ["with_transform", "InitTracker"]

@@ -68,9 +68,12 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     data = pipeline.data
     if pipeline.workers is not None and not isinstance(data, RecordedData):
         count = pipeline.workers.count.name
-        text = f"{count} must divide {data.num_envs.name}, got "
+        group = 1 if pipeline.env.chat is None else pipeline.env.chat.group
+        what = f"the groups of {group} in " if group > 1 else ""
+        text = f"{count} must divide {what}{data.num_envs.name}, got "
+        groups = f" // {group}" if group > 1 else ""
         yield (
-            f"if self.{data.num_envs.name} % self.{count}:\n"
+            f"if self.{data.num_envs.name}{groups} % self.{count}:\n"
             f"    raise ValueError({formatted(text, f'self.{count}')})"
         )
     if isinstance(data, OnPolicyData):

@@ -56,6 +56,7 @@ _MODULES = (
     "OneHotOrdinal",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
+    "OutputHeads",
     "ProbabilisticActor",
     "QValueActor",
     "SafeModule",
@@ -89,6 +90,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
+    "CompositeDistribution": Import("tensordict.nn", "CompositeDistribution"),
     "partial": Import("functools", "partial"),
     **{
         name: Import("specgen_runtime.collectors", name)
@@ -100,7 +102,10 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "with_transform": Import("specgen_runtime.collectors", "with_transform"),
     **{
         name: Import("specgen_runtime.llm", name)
-        for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
+        for name in (
+            *("RetrieveLogProb", "conversation_advantage", "group_advantage", "groups_of_workers"),
+            "recorded_conversations",
+        )
     },
     "warn_of_coarse_parameters": Import("specgen_runtime.llm.models.coarse", "warn_of_coarse_parameters"),
     "CommonStatistics": Import("specgen_runtime.transforms", "CommonStatistics"),

@@ -32,12 +32,18 @@ def further_models(pipeline: CheckedPipeline) -> tuple[CheckedLanguageModel, ...
 def acting_model(
     pipeline: CheckedPipeline, network: PipelineNetwork, model: CheckedLanguageModel
 ) -> Iterator[Code]:
-    """The statements that make a model that acts, which draws from a generator of its own."""
-    place = f"self.{device_of(pipeline, 'policy')}"
-    name = f"self.{network.attribute}"
-    made = _made(pipeline, model, f"device={place}")
+    """The statements that make a model that acts, which draws from a generator of its own.
+
+    On a device of its own it is another one, with copies of the weights of the one that learns.
+    """
+    name, acting = f"self.{network.attribute}", f"self.{_acting(pipeline, network)}"
+    made = _made(pipeline, model, f"device=self.{device_of(pipeline, 'loss')}")
     yield using(f"{name} = {made}", *made.uses)
-    yield using(f"{name}.generator = self.exploring")
+    if acting != name:
+        made = _made(pipeline, model, f"device=self.{device_of(pipeline, 'policy')}")
+        yield using(f"{acting} = {made}", *made.uses)
+        yield using(f"load_weights({acting}, {name})", "load_weights")
+    yield using(f"{acting}.generator = self.exploring")
     for optimizer in pipeline.optimizers:
         if model.dtype in (None, "auto") and optimizer.steps_by_lr:  # it is that of the folder
             check = "warn_of_coarse_parameters"
@@ -96,7 +102,12 @@ def given_to(pipeline: CheckedPipeline, env: PipelineEnv) -> Iterator[str]:
     """The keywords of the constructor of an environment that are models."""
     for model in env.models:
         network = _learning(pipeline, model)
-        yield f"{model.keyword}=self.{model.maker if network is None else network.attribute}"
+        yield f"{model.keyword}=self.{model.maker if network is None else _acting(pipeline, network)}"
+
+
+def _acting(pipeline: CheckedPipeline, network: PipelineNetwork) -> str:
+    """The attribute of a model that acts."""
+    return f"acting_{network.attribute}" if pipeline.devices.apart else network.attribute
 
 
 def _learning(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> PipelineNetwork | None:

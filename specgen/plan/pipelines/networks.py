@@ -6,11 +6,19 @@ import math
 from collections.abc import Sequence
 
 from specgen.check.model import Entry
-from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.heads_model import (
+    ActionHead,
+    FeatureHead,
+    ModelHead,
+    PolicyHead,
+    QValueHead,
+    ValueHead,
+)
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
 from specgen.check.pipelines.model import PipelineNetwork
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
+from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
@@ -26,11 +34,11 @@ from specgen.plan.spec_text import key_text
 
 def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     """Plan `def value_network() -> QValueActor`, which makes a network with new weights."""
-    valued = isinstance(network.head, PolicyHead) and network.head.value is not None
+    policy = network.head if isinstance(network.head, PolicyHead) else None
+    valued = policy is not None and any(one.value is not None for one in policy.actions)
     distributional = isinstance(network.head, QValueHead) and network.head.support is not None
     args = _arguments(network.layers, config, also=valued or distributional)
-    draws = isinstance(network.head, PolicyHead) and not network.head.family.certain
-    if draws:
+    if policy is not None and not policy.certain:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
     lines, returns, uses = _body(network)
     return FunctionPlan(
@@ -102,12 +110,11 @@ def _doc(network: PipelineNetwork) -> list[str]:
         found.append(f"`{entry.dotted}`{f' of all {count}' if count > 1 else ''}, {_type(entry)}")
     reads = ", ".join(found)
     match network.head:
-        case PolicyHead(family, action):
-            what = "an action" if family.certain else f"a distribution ({family.name}) over"
-            gives = (
-                f"{what} `{action.dotted}`, {_type(action)}"
-                if not family.certain
-                else f"`{action.dotted}`, {_type(action)}"
+        case PolicyHead(actions):
+            gives = ", and ".join(
+                f"{'' if one.family.certain else f'a distribution ({one.family.name}) over '}"
+                f"`{one.action.dotted}`, {_type(one.action)}"
+                for one in actions
             )
         case QValueHead(support=support) if support is not None:
             gives = f"log-probabilities of the values of each of {network.outputs} actions"
@@ -142,12 +149,9 @@ def _type(entry: Entry) -> str:
 
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
-    if (
-        isinstance(network.head, PolicyHead)
-        and network.head.scale == "gsde"
-        and network.head.value is not None
-    ):
-        made = noise_head(network, network.head.value)
+    only = network.head.only if isinstance(network.head, PolicyHead) else None
+    if only is not None and only.scale == "gsde" and only.value is not None:
+        made = noise_head(network, only.value)
     else:
         made = network_layers(network)
     uses, layers, inputs = {"nn"} | made.uses, made.net, f"[{', '.join(made.reads)}]"
@@ -196,45 +200,90 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
 def _policy(
     network: PipelineNetwork, head: PolicyHead, made: MadeLayers, uses: set[str]
 ) -> tuple[list[str], str, set[str]]:
-    family, layers, inputs = head.family, made.net, f"[{', '.join(made.reads)}]"
     uses |= {"SafeModule", "ProbabilisticActor", "nn"}
-    lines = [f"net = {layers}"]
-    size = network.outputs // 2 if head.scale == "state" else network.outputs
-    if head.scale == "state":
-        uses.add("NormalParamExtractor")
-        lines = [f"net = {_followed(made, 'NormalParamExtractor()', uses)}"]
-    elif head.scale in ("parameter", "fixed") and head.value is not None:
-        uses |= {"AddStateIndependentNormalScale", "math"}
-        words = [str(size), f"init_value=math.log(config.{head.value.name})"]
-        words += ["make_param=False"] if head.scale == "fixed" else []
-        scale = f"AddStateIndependentNormalScale({', '.join(words)})"
-        lines = [f"net = {_followed(made, scale, uses)}"]
-    elif family.extractor:
-        uses.add(family.extractor)
-        lines = [f"net = {_followed(made, f'{family.extractor}()', uses)}"]
-    names = [key_text(key) for key in head.parameter_keys]
-    module = f"SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])"
-    if made.modules:
+    behind = None if head.only is None else _scaled(head.only, uses)
+    if head.only is None:
+        uses.add("OutputHeads")
+        heads = [f"({one.outputs}, {_scaled(one, uses) or 'nn.Identity()'})" for one in head.actions]
+        behind = f"OutputHeads({', '.join(heads)})"
+    lines = [f"net = {made.net if behind is None else _followed(made, behind, uses)}"]
+    names = [key_text(key) for one in head.actions for key in head.parameter_keys(one)]
+    modules = [*made.modules]
+    modules.append(f"SafeModule(net, in_keys=[{', '.join(made.reads)}], out_keys=[{', '.join(names)}])")
+    if head.only is None:
+        modules += [_mask_beside(head, one, one.mask) for one in head.actions if one.mask is not None]
+    if len(modules) > 1:
         uses.add("SafeSequential")
-        module = f"SafeSequential({', '.join((*made.modules, module))})"
-    lines.append(f"module = {module}")
-    in_keys = f"[{', '.join(names)}]"
-    if head.mask is not None:
-        in_keys = f'{{"logits": {names[0]}, "mask": {key_text(head.mask)}}}'
-    uses.add(family.class_name)
-    words = ["module", f"in_keys={in_keys}", f"out_keys=[{key_text(head.action.key)}]"]
-    words.append(f"distribution_class={family.class_name}")
-    if family.bounds:
-        low, high = _bound(head.action.spec, "low"), _bound(head.action.spec, "high")
-        words.append(f'distribution_kwargs={{"low": {low}, "high": {high}}}')
-        uses |= {"torch"} if "torch" in low + high else set()
+        lines.append(f"module = SafeSequential({', '.join(modules)})")
+    else:
+        lines.append(f"module = {modules[0]}")
+    words = ["module", *(_of_one(head.only, names, uses) if head.only else _of_several(head, uses))]
     if head.log_prob_key is not None:
         words += ["return_log_prob=True", f"log_prob_key={key_text(head.log_prob_key)}"]
-    if not family.certain:
+    if not head.certain:
         words += ["default_interaction_type=ExplorationType.RANDOM", "generator=generator"]
         uses |= {"ExplorationType", "torch"}
     lines.append(f"return ProbabilisticActor({', '.join(words)})")
     return lines, "ProbabilisticActor", uses
+
+
+def _scaled(one: ActionHead, uses: set[str]) -> str | None:
+    """The module that makes several parameters of what the last layer gives for an action; None where that is the only one."""
+    if one.family.extractor:
+        uses.add(one.family.extractor)
+        return f"{one.family.extractor}()"
+    if one.scale == "state":
+        uses.add("NormalParamExtractor")
+        return "NormalParamExtractor()"
+    if one.scale not in ("parameter", "fixed") or one.value is None:
+        return None
+    uses |= {"AddStateIndependentNormalScale", "math"}
+    words = [str(one.outputs), f"init_value=math.log(config.{one.value.name})"]
+    words += ["make_param=False"] if one.scale == "fixed" else []
+    return f"AddStateIndependentNormalScale({', '.join(words)})"
+
+
+def _mask_beside(head: PolicyHead, one: ActionHead, mask: Key) -> str:
+    """The module that puts a mask beside the parameters of the distribution that keeps to it."""
+    key = key_text((*head.parameters, *head.name_of(one), "mask"))
+    return f"SafeModule(nn.Identity(), in_keys=[{key_text(mask)}], out_keys=[{key}])"
+
+
+def _of_one(one: ActionHead, names: list[str], uses: set[str]) -> list[str]:
+    """The keywords of a policy over one action, whose parameters have these names."""
+    in_keys = f"[{', '.join(names)}]"
+    if one.mask is not None:
+        in_keys = f'{{"logits": {names[0]}, "mask": {key_text(one.mask)}}}'
+    words = [f"in_keys={in_keys}", f"out_keys=[{key_text(one.action.key)}]"]
+    words.append(f"distribution_class={one.family.class_name}")
+    uses.add(one.family.class_name)
+    if one.family.bounds:
+        words.append(f"distribution_kwargs={_bounds(one, uses)}")
+    return words
+
+
+def _of_several(head: PolicyHead, uses: set[str]) -> list[str]:
+    """The keywords of a policy over several actions."""
+    uses |= {"CompositeDistribution", *(one.family.class_name for one in head.actions)}
+    names = {key_text(head.name_of(one)): one for one in head.actions}
+    classes = ", ".join(f"{name}: {one.family.class_name}" for name, one in names.items())
+    keys = ", ".join(f"{name}: {key_text(one.action.key)}" for name, one in names.items())
+    kwargs = [f'"distribution_map": {{{classes}}}', f'"name_map": {{{keys}}}']
+    bounded = [f"{name}: {_bounds(one, uses)}" for name, one in names.items() if one.family.bounds]
+    kwargs += [f'"extra_kwargs": {{{", ".join(bounded)}}}'] if bounded else []
+    return [
+        f"in_keys=[{key_text(head.parameters)}]",
+        f"out_keys=[{', '.join(key_text(one.action.key) for one in head.actions)}]",
+        "distribution_class=CompositeDistribution",
+        f"distribution_kwargs={{{', '.join(kwargs)}}}",
+    ]
+
+
+def _bounds(one: ActionHead, uses: set[str]) -> str:
+    """What a distribution is told of the bounds of its action."""
+    low, high = _bound(one.action.spec, "low"), _bound(one.action.spec, "high")
+    uses |= {"torch"} if "torch" in low + high else set()
+    return f'{{"low": {low}, "high": {high}}}'
 
 
 def _followed(made: MadeLayers, module: str, uses: set[str]) -> str:

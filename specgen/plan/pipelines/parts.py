@@ -184,6 +184,9 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     for name, pair in loss.pairs.items():
         words.append(f"{name}=({', '.join(f'config.{one.name}' for one in pair)})")
+    for name, numbers in loss.by_action.items():
+        each = (f"{key_text(key)}: config.{one.name}" for key, one in numbers.items())
+        words.append(f"{name}={{{', '.join(each)}}}")
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords:

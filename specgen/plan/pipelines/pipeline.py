@@ -136,7 +136,10 @@ def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
     if loss.estimation.kind != GROUP_ADVANTAGE:
         return f"parts.{loss.part('estimator')}(batch)"
     (advantage,) = loss.estimated
-    words, function = ['batch["next", "reward"]', 'batch["group"]'], _group_advantage(pipeline)
+    group = 'batch["group"]'
+    if pipeline.workers is not None:
+        group = f"groups_of_workers({group}, config.{pipeline.workers.count.name})"
+    words, function = ['batch["next", "reward"]', group], _group_advantage(pipeline)
     if pipeline.turns is not None:
         words += [_collected(("collector", "traj_ids")), _collected(GIVEN)]
     return f"batch[{key_text(advantage.key)}] = {function}({', '.join(words)})"
@@ -282,6 +285,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield from ("ClassVar", "NestedKey", "Sequence")
     if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
         yield _group_advantage(pipeline)
+        yield from () if pipeline.workers is None else ("groups_of_workers",)
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
     if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.heads_model import (
+    FeatureHead,
+    ModelHead,
+    PolicyHead,
+    QValueHead,
+    ValueHead,
+    action_keys,
+)
 from specgen.check.pipelines.layers_model import are_recurrent, state_keys, trunks_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork
 from specgen.code import Code, using
@@ -58,12 +65,12 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
                 found["next", *entry.key] = None
         if isinstance(network.head, ModelHead):
             found |= dict.fromkeys(network.head.reads_tokens)
+        found |= dict.fromkeys(action_keys(network.head))
         if isinstance(network.head, PolicyHead | QValueHead):
-            found[network.head.action.key] = None
-            if network.head.mask is not None:
-                found[network.head.mask] = None
+            for mask in network.head.masks:
+                found[mask] = None
                 if reading:
-                    found["next", *network.head.mask] = None
+                    found["next", *mask] = None
     for loss in pipeline.losses:
         written, read = set(_written_before(loss)), _read_roles(loss)
         for role in loss.loss.roles:

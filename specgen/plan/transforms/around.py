@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from specgen.check.transforms.around import NTH
 from specgen.check.transforms.model import Around, CheckedTransform, Phase
+from specgen.check.transforms.names import NTH
 from specgen.code import Code, named, using
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text

@@ -8,16 +8,18 @@ from specgen.check.model import identifier
 from specgen.check.programs.transform_update import buffer_types_program, update_program
 from specgen.check.transforms.model import PHASES, CheckedBuffer, CheckedTransform
 from specgen.check.transforms.types import joins_only
-from specgen.code import Code, using
+from specgen.code import Code, named, using
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
+from specgen.imported import ROW_VALUES
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
-from specgen.plan.model import CallPlan, FunctionPlan
+from specgen.plan.model import Argument, CallPlan, FunctionPlan, Line
 from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.functions import PhaseFunction, network_annotation, network_doc, ranked
 from specgen.plan.transforms.model import LearnsPlan
 from specgen.program.hoist import hoist
+from specgen.program.numpy_text import print_update
 from specgen.program.program import Assign, Input, InputKind, Program
 from specgen.values import dataclass, replace
 
@@ -30,16 +32,19 @@ class UpdateFunctions:
         update: computes the new values.
         constants: computes what it takes first: what parameters and the number of rows alone decide; None for nothing.
         types: computes values of the types that buffers have which are like expressions; None where none is.
+        row: computes the new values of one environment by NumPy, of what `update` reads; None where that needs torch.
     """
 
     update: PhaseFunction
     constants: PhaseFunction | None
     types: PhaseFunction | None
+    row: FunctionPlan | None
 
     @property
     def plans(self) -> list[FunctionPlan]:
         """All of them as they are printed."""
-        return [one.plan for one in (self.types, self.constants, self.update) if one is not None]
+        made = [one.plan for one in (self.types, self.constants, self.update) if one is not None]
+        return made if self.row is None else [*made, self.row]
 
 
 def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
@@ -50,13 +55,13 @@ def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
     once, program = _without_constants(made.program)
     listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
     update = _function(transform, program, f"{listed} with what the rows that are new tell.", made.writes)
-    types = _types(transform)
+    types, row = _types(transform), _row(transform, program, update)
     if once is None:
-        return UpdateFunctions(update, None, types)
+        return UpdateFunctions(update, None, types, row)
     names = tuple(output.name for output in once.outputs)
     decided = " and ".join(f"`{name}`" for name in names)
     summary = f"{decided}: what parameters and the number of rows alone decide."
-    return UpdateFunctions(update, _function(transform, once, summary, names), types)
+    return UpdateFunctions(update, _function(transform, once, summary, names), types, row)
 
 
 def _types(transform: CheckedTransform) -> PhaseFunction | None:
@@ -66,6 +71,29 @@ def _types(transform: CheckedTransform) -> PhaseFunction | None:
     names = tuple(output.name for output in program.outputs)
     summary = f"Values of the dtypes and shapes of {' and '.join(f'`{name}`' for name in names)}."
     return _function(transform, program, summary, names)
+
+
+def _row(transform: CheckedTransform, program: Program, update: PhaseFunction) -> FunctionPlan | None:
+    """The update of one environment by NumPy; None where another repetition or a reset has a part in it."""
+    alone = transform.learns == "always" and all(buffer.each is not None for buffer in transform.buffers)
+    if not alone or any(_counted(transform, name) is not None for name in update.reads):
+        return None
+    if any(role.form != "each" for role in transform.learns_from):
+        return None
+    printed = print_update(program, ROW_VALUES)
+    if printed is None:
+        return None
+    result = ", ".join(printed.entries)
+    given = {data_name(one): printed.args[one.symbol] for one in program.inputs if one.symbol in printed.args}
+    lines = [Line(text, origin) for text, origin in printed.lines]
+    return FunctionPlan(
+        f"{program.name}_row",
+        tuple(Argument(given[name], named("Any")) for name in update.reads if name in given),
+        using("tuple[Any, ...]", "Any"),
+        (f"What `{program.name}` gives, of the one row there is, by NumPy: its numbers and arrays.",),
+        (*lines, Line(f"return {result if len(printed.entries) > 1 else f'({result},)'}")),
+        uses=printed.uses,
+    )
 
 
 def _without_constants(program: Program) -> tuple[Program | None, Program]:
@@ -159,6 +187,9 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
         () if types is None else types.writes,
         "Any" if any(role.form == "all" for role in transform.learns_from) else "Tensor",
         tuple(learned_params(transform).items()),
+        None
+        if functions.row is None
+        else CallPlan(functions.row.name, (*given, *(arg for arg in args if arg != "new_rows"))),
     )
 
 

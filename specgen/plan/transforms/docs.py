@@ -74,8 +74,9 @@ def _direction(
         if not output.hidden
     )
     if inverse:
+        several = any(role.several_given for role in roles)
         return [
-            "Gives the environment, for each of `in_keys_inv`:",
+            "Gives the environment:" if several else "Gives the environment, for each of `in_keys_inv`:",
             *what,
             "",
             "Reads, in its place:",
@@ -129,6 +130,7 @@ def _output(output: Output, followed: str | None) -> str:
         dtype = f"{dtype} [{', '.join(['*batch', *map(str, output.dims)])}]"
     domain = f" in [{', '.join(map(bound_text, output.interval))}]" if output.interval is not None else ""
     condition = f"; only with `{output.when}`" if output.when else ""
+    condition = f"; only with `{output.keyword}`" if output.left_out else condition
     carried = "; carried from step to step" if output.carry else ""
     doc = f": {output.doc}" if output.doc else ""
     return f"{dtype}{domain}{carried}{condition}{doc}"
@@ -138,11 +140,18 @@ def _default(role: Role) -> str:
     if role.recorded:
         return "none; they are of recorded data"
     if not role.default:
-        return "none: they have to be given"
+        return "none" if role.several_given else "none: they have to be given"
     return " and ".join(_GROUPS.get(entry, f"`{entry}`") for entry in role.default)
 
 
 def _argument(transform: CheckedTransform, name: str) -> str:
+    if (given := next((one for one in transform.roles if one.several_given), None)) is not None:
+        joined = transform.written(inverse=True)[0]
+        if name == given.list_argument:
+            return f"the keys of `{given.name}`, several together (default: {_default(given)})."
+        if name == joined.keyword:
+            only = f"; only where `{given.list_argument}` is given" if given.required else ""
+            return f"the key of `{joined.name}` (default: `{joined.key}`){only}."
     inverse = name.endswith("_inv")
     listed = [role for role in transform.roles if role.inverse == inverse and role.listed]
     role = listed[0] if listed else None
@@ -154,7 +163,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     if name in ("in_keys", "in_keys_inv") and role is not None:
         if transform.needs_keys(role):
             alone = transform.may_have_inverse_keys_only(role)
-            beside = " (default: none, where `in_keys_inv` is given)" if alone else ""
+            others = [one.list_argument for one in transform.roles if one.listed and one.inverse]
+            beside = f" (default: none, where `{others[0]}` is given)" if alone else ""
             return f"the keys that it works on{beside}."
         if role.required:
             return "the keys that it works on (default: none)."
@@ -198,6 +208,7 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     for output in transform.outputs:
         if output.keyword == name:
             default = f" (default: that of `{output.each}`)" if output.same and output.keyword else ""
+            default = " (default: none, and there is none)" if output.left_out else default
             return f"the {'key' if output.whole else 'name'} of `{output.name}`{default}."
     if any(network.name == name for network in transform.networks):
         return f"{network_doc(transform, name)}{_frozen(transform, name)}."

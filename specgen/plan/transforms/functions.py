@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
 from specgen.check.programs.transform_around import around_program
-from specgen.check.transforms.around import NTH
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.inverse import bound_names, classes_name
 from specgen.check.transforms.model import CalledNetwork, CheckedTransform, Phase
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import rank_symbol
 from specgen.code import Code, using
 from specgen.expr.builtins.batch import NEW_ROWS
@@ -112,7 +112,8 @@ def ranked(transform: CheckedTransform, name: str) -> Role | None:
 
 def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | None) -> dict[str, Code]:
     """The types of arguments that are several tensors, or that may be missing."""
-    several = [role.name for role in transform.roles if role.form == "all"]
+    each = phase == "inverse"  # computed for one key after another
+    several = [role.name for role in transform.roles if role.form == "all" and not (each and role.inverse)]
     given = frozenset[str]() if when is None else when.given
     missing = [param for param in transform.params if param.optional and param.name not in given]
     tensor = using("Tensor", "Tensor")
@@ -163,7 +164,8 @@ def network_doc(transform: CheckedTransform, name: str) -> str:
 def _input_doc(transform: CheckedTransform, phase: Phase, given: Input) -> str:
     symbol = given.symbol
     if symbol.name == NTH and symbol.path.endswith(f".in.{NTH}"):
-        return "the number of the repetition, from 0."
+        counted = "key" if phase == "inverse" else "repetition"
+        return f"the number of the {counted}, from 0."
     if symbol.name == NEW_ROWS:
         return "the rows that are being reset."
     if symbol.name in transform.sizes and given.kind == "param":

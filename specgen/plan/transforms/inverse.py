@@ -8,7 +8,9 @@ from specgen.check.transforms.entries import Image, Output, Role
 from specgen.check.transforms.images import image_of
 from specgen.check.transforms.inverse import COUNTED, bound_names, classes_name, never_read_with
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.per_env import rows_of_their_own
+from specgen.check.transforms.several_given import several_given
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
@@ -41,6 +43,7 @@ class _Planner:
         self.function = next(iter(phase_functions(transform, "inverse")), None)
         self.outer = {one.writes[0]: one for one in phase_functions(transform, "outer")}
         self.roles = {role.name: role for role in transform.backward}
+        self.several = several_given(transform.roles)
         self.per_env = rows_of_their_own(transform.params)
         self.networks = frozenset(network.name for network in transform.networks)
         self.outputs = {output.name: output for output in transform.written(inverse=True)}
@@ -72,6 +75,7 @@ class _Planner:
         alone = self._alone(function, draws)
         if alone is not None:
             return InversePlan(specs, functions, alone)
+        several = None if self.several is None else variable(self.several.name)
         at_hand = {draw.name: draw.name for draw in draws}
         at_hand |= {draw.like: variable(draw.like) for draw in draws if draw.like in self.roles}
         fetched, call = self._call(function, at_hand)
@@ -82,13 +86,19 @@ class _Planner:
         called = bool(self.networks & {*function.reads})
         store = "_give" if called else "_write"
         stores = tuple(
-            f"self.{store}(tensordict, key.{write}, {variable(write)})" for write in function.writes
+            f"self.{store}(tensordict, {self._key(write)}, {variable(write)})" for write in function.writes
         )
         needed = ", ".join(f"key.{name}" for name in self.outputs)
         if any(output.when is not None for output in self.outputs.values()):
             needed = "*self._fields(self._takes, [key])"
         results = tuple(map(variable, function.writes))
-        return InversePlan(specs, functions, None, needed, fetched, results, call, stores, called)
+        return InversePlan(specs, functions, None, needed, fetched, results, call, stores, called, several)
+
+    def _key(self, name: str, *, outer: bool = False) -> str:
+        """A key of a record: of a role of several keys the present one, for the spec of what is written the first."""
+        if self.several is None or name != self.several.name:
+            return f"key.{name}"
+        return f"key.{name}[0]" if outer else "each"
 
     def _shape_of(self, name: str) -> str:
         return f"self._inner(key.{name})" if name in self.roles else self._taken(self.outputs[name])
@@ -101,7 +111,7 @@ class _Planner:
 
     def _alone(self, function: PhaseFunction, draws: Sequence[TransformDraw]) -> TensorMapPlan | None:
         """A map of what the policy wrote to what the environment is given, which can be called with any tensor."""
-        if len(self.roles) != 1 or len(self.outputs) != 1:
+        if len(self.roles) != 1 or len(self.outputs) != 1 or self.several is not None:
             return None
         (output,) = self.outputs.values()
         given = {output.name, *(draw.name for draw in draws)}
@@ -128,42 +138,45 @@ class _Planner:
         return f"in_dtype({text}, {dtype})" if absent else f"self._cast({literal(name)}, {dtype})"
 
     def _call(
-        self, function: PhaseFunction, given: Mapping[str, str] | None = None
+        self, function: PhaseFunction, given: Mapping[str, str] | None = None, *, outer: bool = False
     ) -> tuple[tuple[tuple[str, Text], ...], CallPlan]:
         """What is read before a call, and the call.
 
         Args:
             function: what is called.
             given: what is at hand by name.
+            outer: whether it computes the type of what the policy writes.
         """
         fetched: dict[str, Text] = {}
         passed: list[str] = []
-        inner = next(iter(self.roles))
+        inner = self._key(next(iter(self.roles)), outer=outer)
         for read in function.reads:
             if given is not None and read in given:
                 passed.append(given[read])
             elif read in self.bounds:
                 role, _ = self.bounds[read]
                 both = ", ".join(name for name, (other, _) in self.bounds.items() if other is role)
-                replaced = " or ".join(f"{self.params[name]} is not None" for name in self._in_place_of(role))
-                fetched[both] = f"self._bounds(key.{role.name}{', unread=' * bool(replaced)}{replaced})"
+                fetched[both] = f"self._bounds(key.{role.name}{self._unread(role, bounds=True)})"
                 passed.append(read)
             elif read in self.classes:
                 passed.append(f"self._classes(key, key.{self.classes[read]})")
             elif read in self.transform.sizes:
                 role, axis = self.transform.sizes[read]
-                passed.append(f"self._inner(key.{role.name}).shape[{axis}]")
+                passed.append(f"self._inner({self._key(role.name, outer=outer)}).shape[{axis}]")
+            elif read == NTH and self.several is not None:
+                passed.append(NTH)
             elif (counted := ranked(self.transform, read)) is not None:
-                passed.append(f"self._inner_rank(key.{counted.name})")
+                passed.append(f"self._inner_rank({self._key(counted.name, outer=outer)})")
             elif read in self.per_env:
                 param = self.transform.param(read)
                 passed.append(param_of_rows(param, "tensordict.batch_size", self._like(function, inner)))
             elif read in self.params:
-                passed.append(self._param(read, f"self._inner_dtype(key.{inner})", function.given))
+                passed.append(self._param(read, f"self._inner_dtype({inner})", function.given))
             elif read in self.networks:
                 passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:
-                passed.append(f"self._inner(key.{read})")
+                unread = self._unread(self.roles[read], bounds=False)
+                passed.append(f"self._inner({self._key(read, outer=outer)}{unread})")
             else:
                 fetched[variable(read)] = self._taken(self.outputs[read])
                 passed.append(variable(read))
@@ -171,18 +184,22 @@ class _Planner:
         args = (using(text, *uses) for text in passed)
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
 
-    def _in_place_of(self, role: Role) -> list[str]:
-        """The optional parameters that the inverse reads in place of the bounds of a role, if they are given."""
-        found = [never_read_with(one.expr, role.name) for one in self.transform.inverse]
-        optional = [param.name for param in self.transform.params if param.optional]
+    def _unread(self, role: Role, *, bounds: bool) -> str:
+        """The argument that says whether parameters are given that the inverse reads in place of a role's bounds or shape."""
+        found = [never_read_with(one.expr, role.name, bounds) for one in self.transform.inverse]
         reading = [names for names in found if names is not None]
-        return [name for name in optional if reading and all(name in names for names in reading)]
+        given = " or ".join(
+            f"{self.params[param.name]} is not None"
+            for param in self.transform.params
+            if param.optional and reading and all(param.name in names for names in reading)
+        )
+        return f", unread={given}" if given else ""
 
     def _like(self, function: PhaseFunction, inner: str) -> str:
         """A tensor in whose dtype parameters are read: what the policy wrote, or what the environment is given."""
         read = (self.outputs[name] for name in function.reads if name in self.outputs)
         written = next((variable(one.name) for one in read if one.when is None), None)
-        return written or f"self._inner(key.{inner})"
+        return written or f"self._inner({inner})"
 
     def _taken(self, output: Output) -> str:
         text = f"outer_tensordict, key.{output.name}"
@@ -198,6 +215,8 @@ class _Planner:
 
     def _spec(self, output: Output) -> CallPlan:
         """The call that makes the spec of an output."""
+        if self.several is not None:
+            return self._joined(output, self.several)
         assert output.each is not None
         role = self.roles[output.each]
         if output.kind is not None:
@@ -223,6 +242,17 @@ class _Planner:
             dtype = dtype_code(output.dtype)
             args.append(using(f"dtype={dtype}", *dtype.uses))
         return CallPlan("self._outer_spec", tuple(args))
+
+    def _joined(self, output: Output, role: Role) -> CallPlan:
+        """The call that makes the spec of what is written in place of several keys."""
+        function, value = self.outer[output.name], variable(role.name)
+        _, call = self._call(function, {role.name: value}, outer=True)
+        uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
+        args = [str(arg) for arg in call.args]
+        made = call.function if args == [value] else f"lambda {value}: {call.function}({', '.join(args)})"
+        text = using(made, *uses)
+        image = literal(self._image(output, role))
+        return CallPlan("self._joined_spec", (f"key.{role.name}", f"key.{output.name}", image, text))
 
     def _image(self, output: Output, role: Role) -> Image:
         """How the values of an output follow from those of its role, and the role's from the output's."""

@@ -108,6 +108,8 @@ class KeyPlanner:
                 if role.sorted is not None:
                     by_name = "" if role.sorted.always else f", {role.sorted.python}"
                     made = using(f"in_order({made}{by_name})", "in_order", *made.uses)
+                if self._may_be_without(role):
+                    return using(f"self._together({made})", *made.uses)
                 return using(
                     f"[{made}]" if role is lead else f"[{made}] * len({variable(lead.name)})", *made.uses
                 )
@@ -127,6 +129,11 @@ class KeyPlanner:
                     keys = f"[{key}]" if role is lead else f"[{key}] * len({variable(lead.name)})"
                 groups = ", INPUTS" if role.inverse or role.acted else ""
                 return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
+
+    def _may_be_without(self, role: Role) -> bool:
+        """Whether a role of several keys may have none: its users pass those of the other direction alone."""
+        several = role.several_given or self.transform.may_have_inverse_keys_only(role)
+        return several and role.required and len(self.roles) == 1
 
     def _if_there(self, role: Role) -> Code:
         """The keys of a role that may be missing, None where they are."""
@@ -159,7 +166,8 @@ class KeyPlanner:
         """The keys of an output; None where it does not exist for want of an optional key."""
         made = self._output_keys(output, lines)
         asked = () if output.when is None else output.when.of_keys
-        asked = tuple(atom for atom in asked if not (atom.holds and atom.name == output.each))
+        own = (output.each, output.name)  # the keys of an output that users may leave out say that themselves
+        asked = tuple(atom for atom in asked if not (atom.holds and atom.name in own))
         if not asked:
             return made
         there = " and ".join(f"{atom.name}_key is {'not ' if atom.holds else ''}None" for atom in asked)
@@ -236,7 +244,7 @@ class KeyPlanner:
 
     def argument(self, name: str) -> Argument | None:
         """An argument of the constructor that names keys of this direction; None for any other."""
-        if name == f"in_keys{self.suffix}":
+        if name in [role.list_argument for role in self.roles if role.listed]:
             role = next(role for role in self.roles if role.listed)
             if self.transform.needs_keys(role) and not self.transform.may_have_inverse_keys_only(role):
                 return Argument(name, _SEQUENCE)
@@ -259,6 +267,8 @@ class KeyPlanner:
                 return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
             if output.keyword == name:
+                if output.left_out or (output.each is None and output.inverse):
+                    return Argument(name, _MAYBE, "None")
                 if output.each is None:
                     return Argument(name, named("NestedKey"), key_literal(output.key))
                 if output.same:
@@ -270,8 +280,8 @@ class KeyPlanner:
     def stored(self) -> Iterator[tuple[str, Code]]:
         """The keywords that the class keeps, each with what it keeps."""
         for role in self.roles:
-            if (name := role.keyword) is None:
-                continue
+            if (name := role.keyword) is None or role.several_given:
+                continue  # the base class has these
             made = using(f"normal_keys({name})", "normal_keys")
             if role.form == "key":
                 made = _key(name, leaf=role.beside is not None)
@@ -280,7 +290,15 @@ class KeyPlanner:
             yield name, made
         for keyword, output in {one.keyword: one for one in self.outputs if one.keyword is not None}.items():
             made = _key(keyword, leaf=not output.whole)
-            if output.same:
+            if output.inverse and output.each is None:
+                role = next(role for role in self.roles if role.several_given)
+                usual = key_literal(output.key)
+                if role.required:
+                    names = f"{literal(role.list_argument)}, {literal(keyword)}"
+                    made = Code(f"self._in_place_of({names}, {keyword}, {usual})")
+                else:
+                    made = using(f"{usual} if {keyword} is None else {made}", *made.uses)
+            elif output.same or output.left_out:
                 made = using(f"None if {keyword} is None else {made}", *made.uses)
             yield keyword, made
 

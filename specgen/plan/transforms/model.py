@@ -206,6 +206,7 @@ class InversePlan:
         call: the call.
         stores: the expressions that write the results.
         networks: whether it calls networks.
+        several: the field of the keys for which it is called one after another; None where it is called once.
     """
 
     specs: OuterSpecsPlan
@@ -217,6 +218,7 @@ class InversePlan:
     call: CallPlan | None = None
     stores: tuple[str, ...] = ()
     networks: bool = False
+    several: str | None = None
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,7 @@ class LearnsPlan:
         typed: the names of these buffers.
         values: the type of what the calls are given: a field of several keys gives a list.
         values_of: parameters whose values are learned where they are not given, each with the buffer.
+        row: the call that computes the new values of one environment by NumPy; None where that needs torch.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -246,6 +249,7 @@ class LearnsPlan:
     typed: tuple[str, ...] = ()
     values: str = "Tensor"
     values_of: tuple[tuple[str, str], ...] = ()
+    row: CallPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -300,6 +304,7 @@ class TransformPlan:
         done_keyword: the keyword by which users name the flag of episodes; None without one.
         named_done_key: what is kept of it.
         inverse_keyword: the keyword by which users say that data are transformed on the way into a replay buffer.
+        backward_param: the parameter with which recorded data are replayed from the end; None without one.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
         step: what happens at a step.
@@ -339,6 +344,7 @@ class TransformPlan:
     done_keyword: str | None
     named_done_key: Text | None
     inverse_keyword: str | None
+    backward_param: str | None
     derives_done: str | None
     reset: PhasePlan | None
     step: PhasePlan | None

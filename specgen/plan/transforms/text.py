@@ -64,8 +64,11 @@ def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
     several = next((role for role in transform.roles if role.varargs), None)
     if several is not None:
         yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
+    given = [role.list_argument for role in transform.roles if role.several_given]
     for name in transform.signature:
-        if name in KEY_LISTS or (name == "done_key" and transform.recursion is not None):
+        if name in given:
+            yield "in_keys_inv", name
+        elif name in KEY_LISTS or (name == "done_key" and transform.recursion is not None):
             yield name, name
 
 
@@ -222,7 +225,7 @@ def exists(when: Condition | None, outputs: Iterable[str]) -> str | None:
     if when is None:
         return None
     fields = [f"key.{name} is not None" for name in outputs] if when.of_keys else []
-    return " and ".join([when.python, *fields])
+    return " and ".join(dict.fromkeys([*(atom.python for atom in when.atoms), *fields]))
 
 
 def _when(output: Output) -> str | None:

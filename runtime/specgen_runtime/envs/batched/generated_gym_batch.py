@@ -101,10 +101,9 @@ class GeneratedGymBatch(BatchFastPath):
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
         """Take a step, reset what is done: `"next"` and the root."""
-        rows = self._advance(tensordict)
-        following = self._stacked(rows)
+        firsts: dict[int, dict[str, Any]] = {}
+        following = self._stacked(self._advance(tensordict, firsts))
         new = self._without_rewards(following)
-        firsts = {place: self._steps[place].first() for place, row in enumerate(rows) if row["done"]}
         if firsts:
             for key, column in new.items():
                 values = column.numpy().copy()
@@ -117,8 +116,16 @@ class GeneratedGymBatch(BatchFastPath):
             root.pop(str(reward), None)  # keys are flat
         return self._packed(following), self._packed(root)
 
-    def _advance(self, tensordict: TensorDict) -> list[dict[str, Any]]:
-        """Step each environment: the values of what `"next"` of each holds."""
+    def _advance(
+        self, tensordict: TensorDict, firsts: dict[int, dict[str, Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Step each environment: the values of what `"next"` of each holds.
+
+        Args:
+            tensordict: the root.
+            firsts: where each that is done starts a new episode, before others step, which may learn together with it:
+                the values of the roots, by place; None for no new episodes.
+        """
         held = entries_of(tensordict)
         arrays = {key: held[key].numpy() for key in self._envs[0]._gym_row_reads}
         rows: list[dict[str, Any]] = []
@@ -126,7 +133,10 @@ class GeneratedGymBatch(BatchFastPath):
             for place, action in enumerate(held[self._action].unbind(0)):
                 steps = self._steps[place]
                 own = steps.values_of({key: array[place] for key, array in arrays.items()})
-                rows.append(steps.take(list(own.values()), steps.decode(action)))
+                row = steps.take(list(own.values()), steps.decode(action))
+                if firsts is not None and row["done"]:
+                    firsts[place] = steps.first()
+                rows.append(row)
         except Exception as error:
             error.add_note(f"in environment {len(rows)} of {len(self._steps)}")
             raise

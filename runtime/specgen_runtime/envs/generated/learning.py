@@ -95,11 +95,14 @@ class LearnedStatistics:
         Raises:
             RuntimeError: one has no value yet.
         """
-        held = self.transform._held(key)
+        held, squeezed = self.transform._held(key), self.squeezed(key)
+        return tuple(value.squeeze(-1) if name in squeezed else value for name, value in held.items())
+
+    def squeezed(self, key: NestedKey) -> Collection[str]:
+        """The names of the statistics of an entry that are kept with a trailing 1 which the functions don't count."""
         if key not in self._columns or key in self.transform._columns.read:
-            return tuple(held.values())
-        shaped = {spec.name for spec in self.transform._buffer_specs() if spec.shaped}
-        return tuple(value.squeeze(-1) if name in shaped else value for name, value in held.items())
+            return ()
+        return {spec.name for spec in self.transform._buffer_specs() if spec.shaped}
 
 
 class LearningChain(GeneratedEnv[D, S]):

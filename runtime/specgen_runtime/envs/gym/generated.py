@@ -18,6 +18,7 @@ from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
 from specgen_runtime.envs.gym.policy_rollout import GymRecordSteps
 from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
+from specgen_runtime.envs.gym.row_statistics import RowStatistics
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
 from specgen_runtime.envs.gym.values import NOT_RAISED, leaves_encoder, reward_tensor, value_encoder
@@ -29,7 +30,7 @@ from specgen_runtime.typing import DEVICE_TYPING, Array, NestedKey
 
 __all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
 
-_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format", "_rows", "_gym_consts")
+_CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format", "_rows", "_gym_consts", "_gym_learned")
 
 
 class GymSpaceMismatch(ValueError):  # noqa: N818
@@ -88,6 +89,9 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     _gym_consts: Any
     """The constant tables for `_gym_row`: NumPy's arrays, and its numbers where a table is one number."""
+
+    _gym_learned: Any
+    """What transforms of a chain have learned, for `_gym_row`."""
 
     _gym_lifts: ClassVar[bool] = False
     """Whether there are `_gym_stop` and `_gym_lift`: rollouts then make tensors once for all steps."""
@@ -277,9 +281,11 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         try:
             rows: GymRowSteps | None = self.__dict__["_rows"]
         except KeyError:
-            consts = self.__dict__.get("consts")
+            consts, learned = self.__dict__.get("consts"), self.__dict__.get("learned")
             if consts is not None and not self._off_cpu:
                 self.__dict__["_gym_consts"] = type(consts)._make([table.numpy()[()] for table in consts])
+            if learned is not None:
+                self.__dict__["_gym_learned"] = type(learned)._make(map(RowStatistics, learned))
             rows = self.__dict__["_rows"] = GymRowSteps.of(self)
         return rows
 

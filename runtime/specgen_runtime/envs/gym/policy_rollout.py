@@ -1,4 +1,4 @@
-"""Rollouts of generated Gymnasium environments by a policy: arrays from step to step, one tensordict at the end."""
+"""Rollouts of generated Gymnasium environments, by a policy or at random: arrays from step to step, one tensordict at the end."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ class GymRecordSteps(RecordSteps):
     def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks; None where the state decides which actions are allowed."""
         env = self.env
-        lifts = env._gym_lifts and env._row_format is not None and begins_by_observations(type(env))
-        if root is not None or not lifts or self.traced or env._action_masks:
-            return super().blocks(root)
-        self._open()
-        return LiftedGymBlocks(env, None, None, self.options)
+        if not (self.traced or env._action_masks):
+            if root is None and env._gym_lifts and env._row_format and begins_by_observations(type(env)):
+                self._open()
+                return LiftedGymBlocks(env, None, None, self.options)
+            if not env._gym_lifts and (steps := self._steps(root)) is not None:
+                return GymRowBlocks(env, steps, root, self.options)
+        return super().blocks(root)
 
     def flat(self, root: Any) -> FlatRollout | None:
         """What calls the policy with tensors; None where it has to see the tensordict."""
         env, options = self.env, self.options
-        steps = None if self.traced or self.has_more(root) else env._row_steps()
+        steps = None if self.traced else self._steps(root)
         if steps is None:
             return None
         policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
@@ -51,6 +53,88 @@ class GymRecordSteps(RecordSteps):
         if policy is None or len(policy.out_keys) > 1 or not known.issuperset(policy.in_keys):
             return None
         return GymPolicyRollout(env, steps, policy, root, options)
+
+    def _steps(self, root: Any) -> GymRowSteps | None:
+        return None if self.has_more(root) else self.env._row_steps()
+
+
+class GymRowBlocks(BlockSteps):
+    """Takes given actions by NumPy.
+
+    Args:
+        env: the environment.
+        steps: takes its steps.
+        root: the tensordict to start from; None starts new episodes.
+        options: of the rollout.
+
+    Attributes:
+        held: the values of the root that the next step starts from.
+    """
+
+    env: GeneratedGymEnv[Any, Any]
+
+    def __init__(
+        self,
+        env: GeneratedGymEnv[Any, Any],
+        steps: GymRowSteps,
+        root: TensorDictBase | None,
+        options: RolloutOptions,
+    ) -> None:
+        self.env, self._row_steps = env, steps
+        self._read, self._most, self._stops = env._gym_row_reads, options.max_steps, bool(options.any_stops)
+        self._rows: list[dict[str, Any]] = []
+        self.held = self._first(root)
+        self._begun = {0: self.held}
+
+    def _first(self, root: TensorDictBase | None) -> dict[str, Any]:
+        """The values of the first root."""
+        env = self.env
+        env._refuse_if_closed()
+        env.__dict__["_begun"] = True
+        if root is None:
+            return self._row_steps.first()
+        check_tensordict(env._env_layout, root, "rollout")
+        env._check_root(env._read(root), root, "rollout")
+        keys: list[Any] = [*env.observation_keys, *env.done_keys]
+        return self._row_steps.values_of({key: root.get(key).numpy() for key in keys})
+
+    def take(self, actions: tuple[Tensor, ...]) -> None:
+        """Take actions `(T, ...)`; see `BlockSteps.take`."""
+        for action in actions[0].unbind(0):
+            self.advance(action)
+            if self.over:
+                break
+
+    def advance(self, action: Tensor) -> None:
+        """Take one action."""
+        held, rows, steps = self.held, self._rows, self._row_steps
+        held = self.held = steps.take([held[key] for key in self._read], steps.decode(action))
+        rows.append(held)
+        count = self.steps = len(rows)
+        if held["done"]:
+            if self._stops:
+                self.over = True
+            elif count < self._most:
+                self.held = self._begun[count] = steps.first()
+
+    def packed(self, actions: tuple[Tensor, ...]) -> TensorDictBase:
+        """All rows as one tensordict; see `BlockSteps.packed`."""
+        env, rows, count = self.env, self._rows, self.steps
+        size = torch.Size((count,))
+        following = {key: self._row_steps.column(key, [row[key] for row in rows]) for key in rows[0]}
+        roots: dict[str, Array] = {}
+        for key in self._begun[0]:
+            column = following[key]
+            root = roots[key] = np.empty_like(column)
+            root[1:] = column[:-1]
+            for at, first in self._begun.items():
+                root[at] = first[key]
+        entries = {key: torch.from_numpy(column) for key, column in roots.items()}
+        entries[env.action_key] = actions[0]
+        names: list[str | None] = ["time"]
+        packed = {key: torch.from_numpy(column) for key, column in following.items()}
+        entries["next"] = fast_td(packed, size, env.device, names)
+        return fast_td(entries, size, env.device, names)
 
 
 class GymPolicyRollout(FlatRollout):
@@ -76,45 +160,22 @@ class GymPolicyRollout(FlatRollout):
     ) -> None:
         self.env, self._steps, self._policy, self._options = env, steps, policy, options
         self._root = root
-        self._begun: dict[int, dict[str, Any]] = {}
-        self._rows: list[dict[str, Any]] = []
-        self._actions: list[Tensor] = []
 
     def rolled_out(self) -> Any:
         """Take all steps; all rows as one tensordict."""
-        steps, call, in_keys = self._steps, self._policy.call, self._policy.in_keys
-        rows, actions, stops = self._rows, self._actions, bool(self._options.any_stops)
-        read = self.env._gym_row_reads
+        blocks = GymRowBlocks(self.env, self._steps, self._root, self._options)
+        call, in_keys, tensor = self._policy.call, self._policy.in_keys, self._steps.tensor
         most, (leaf,) = self._options.max_steps, self.env._action_leaves
         shape, dtype = leaf[1].shape, leaf[1].dtype
-        held = self._begun[0] = self._first()
-        tensor, take, decode = steps.tensor, steps.take, steps.decode
-        while True:
+        actions: list[Tensor] = []
+        while blocks.steps < most and not blocks.over:
+            held = blocks.held
             (action,) = call(*[tensor(key, held[key]) for key in in_keys])
             if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
                 action = self._checked(action)
-            held = take([held[key] for key in read], decode(action))
-            rows.append(held)
+            blocks.advance(action)
             actions.append(action)
-            if len(rows) == most:
-                break
-            if held["done"]:
-                if stops:
-                    break
-                held = self._begun[len(rows)] = steps.first()
-        return self._packed()
-
-    def _first(self) -> dict[str, Any]:
-        """The values of the first root."""
-        env, root = self.env, self._root
-        env._refuse_if_closed()
-        env.__dict__["_begun"] = True
-        if root is None:
-            return self._steps.first()
-        check_tensordict(env._env_layout, root, "rollout")
-        env._check_root(env._read(root), root, "rollout")
-        keys: list[Any] = [*env.observation_keys, *env.done_keys]
-        return self._steps.values_of({key: root.get(key).numpy() for key in keys})
+        return blocks.packed((torch.stack(actions),))
 
     def _checked(self, action: Any) -> Tensor:
         """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
@@ -123,21 +184,3 @@ class GymPolicyRollout(FlatRollout):
         check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
         checked: Tensor = root.get(env.action_key)
         return checked
-
-    def _packed(self) -> Any:
-        env, rows, count = self.env, self._rows, len(self._rows)
-        size = torch.Size((count,))
-        following = {key: self._steps.column(key, [row[key] for row in rows]) for key in rows[0]}
-        roots: dict[str, Array] = {}
-        for key in self._begun[0]:
-            column = following[key]
-            root = roots[key] = np.empty_like(column)
-            root[1:] = column[:-1]
-            for at, first in self._begun.items():
-                root[at] = first[key]
-        entries = {key: torch.from_numpy(column) for key, column in roots.items()}
-        entries[env.action_key] = torch.stack(self._actions)
-        names: list[str | None] = ["time"]
-        packed = {key: torch.from_numpy(column) for key, column in following.items()}
-        entries["next"] = fast_td(packed, size, env.device, names)
-        return fast_td(entries, size, env.device, names)

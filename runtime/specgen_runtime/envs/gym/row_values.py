@@ -1,4 +1,4 @@
-"""Constants of steps that are computed by NumPy: arrays, and the numbers that stand for what is stored as `(1,)`."""
+"""What steps computed by NumPy call, on arrays and on the numbers that stand for what is stored as `(1,)`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from specgen_runtime.typing import Array
 
-__all__ = ["filled_row", "row_number"]
+__all__ = ["filled_row", "row_max", "row_min", "row_number", "row_sqrt"]
+
+row_sqrt, row_max, row_min = np.sqrt, np.maximum, np.minimum
 
 
 def filled_row(dtype: str, value: float, *dims: int) -> Array:

@@ -40,6 +40,9 @@ _FEW = 32
 
 _RAISED, _NOT_RAISED = np.True_, np.False_
 
+_like_torch = np.errstate(all="ignore")
+"""A function of NumPy's that says nothing of what overflows, or is no number."""
+
 
 class GymRowSteps:
     """Takes steps by the `_gym_row` of an environment.
@@ -71,6 +74,7 @@ class GymRowSteps:
             for e in layout.observation.entries + layout.done.entries + layout.reward.entries
         }
         self._begins = _stands_for(env, _FIRST, _RESET_BY)
+        self._row, self._first = _like_torch(env._gym_row), _like_torch(env._gym_first_row)
         self._reward = np.zeros(1, np.float32)
         self._new_steps: RowTensors | None = None
         self._new_roots: RowTensors | None = None
@@ -153,7 +157,7 @@ class GymRowSteps:
         """
         observation, reward, terminated, truncated, _info = self._source.step(action)
         self._reward[0] = reward if isinstance(reward, float) else reward_tensor(reward).item()
-        return self._env._gym_row(
+        return self._row(
             held,
             self._observed(observation),
             self._reward[0],
@@ -247,7 +251,7 @@ class GymRowSteps:
         env = self._env
         if self._begins:
             observation, _info = self._source.reset({})
-            return env._gym_first_row(self._observed(observation))
+            return self._first(self._observed(observation))
         return self.values_of({key: value.numpy() for key, value in env._root_entries(env._fresh()).items()})
 
     def _following(self, held: dict[str, Any], entries: dict[str, Tensor]) -> Any:

@@ -107,7 +107,7 @@ def tokens_at(
         return Sequences(ragged.padded(0, side, width), ragged.mask(side, width))
     if value.is_floating_point() or value.is_complex():
         raise TypeError(f"tokens at {key!r} are whole numbers, got {value.dtype}")
-    ids = value.reshape(-1, value.shape[-1])
+    ids = value.reshape(value.shape[:-1].numel(), value.shape[-1])
     found = next((mask for mask in (rows_at(data, name) for name in masks) if mask is not None), None)
     if found is None:
         return Sequences(ids, torch.ones_like(ids, dtype=torch.bool))

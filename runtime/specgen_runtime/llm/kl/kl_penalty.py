@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from tensordict import TensorDictBase
@@ -28,7 +28,7 @@ from specgen_runtime.objectives.keys import listed
 from specgen_runtime.ragged import Ragged, rows_at
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
-from specgen_runtime.transforms.keys import normal_key
+from specgen_runtime.transforms.keys import normal_keys
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["KLComputation", "KLPenalty"]
@@ -38,7 +38,6 @@ class KLPenalty(Transform):
     """What all transforms with a KL penalty do with log-probabilities: the penalty, the reward, specs and metrics.
 
     Args:
-        kl_key: of the penalty, float32 ``[*batch, time]``.
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward: of one reward for a
             conversation, ``[*batch, 1]`` or ``[*batch, 1, 1]``, the sum over its tokens; of one for each token,
             ``[*batch, time, 1]``, that token's. Data without a reward are left without.
@@ -66,11 +65,12 @@ class KLPenalty(Transform):
     coeff: Tensor
     knows_distributions = False
     """Whether those of all tokens are known, and not only the probabilities of those that were drawn."""
+    kl_place: ClassVar[int] = 0
+    """Which of `out_keys` is the penalty's."""
 
     def __init__(
         self,
         *,
-        kl_key: NestedKey = "kl_penalty",
         add_to_reward: bool = True,
         coeff: float = 1.0,
         estimator: Estimator = "k1",
@@ -93,7 +93,7 @@ class KLPenalty(Transform):
         if level == "sequence" and estimator == "full":
             raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
         self.level = level
-        self._kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
+        self.add_to_reward, self.spread = add_to_reward, spread
         self.estimator: Estimator = estimator
         self.bound, self.check_finite = bound, check_finite
         self.target_kl, self.horizon = target_kl, horizon
@@ -102,12 +102,28 @@ class KLPenalty(Transform):
 
     @property
     def kl_key(self) -> NestedKey:
-        """Where the penalty is written."""
-        return self._kl_key
+        """Where the penalty is written, float32 ``[*batch, time]``."""
+        return self.out_keys[self.kl_place]
+
+    def check_keys(self, name: str, keys: list[NestedKey]) -> None:
+        """Refuse keys that are assigned.
+
+        Args:
+            name: ``"in_keys"`` or ``"out_keys"``.
+            keys: what they are to be.
+
+        Raises:
+            AttributeError: they are not the transform's own.
+            ValueError: there are too many or too few, or two are the same.
+        """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "coeff" and "coeff" in self._buffers and not isinstance(value, Tensor):
             self.coeff.fill_(_checked_coefficient(value))
+        elif name in ("in_keys", "out_keys"):
+            value = normal_keys(() if value is None else value)
+            self.check_keys(name, value)
+            super().__setattr__(name, value)
         else:
             super().__setattr__(name, value)
 
@@ -256,10 +272,11 @@ class KLComputation(KLPenalty):
     Args:
         gen_log_probs_full_key: of the policy's log-probabilities, ``[*batch, time]`` or rows of different lengths.
         ref_log_probs_full_key: of the reference's.
-        kl_key: see `KLPenalty`, as for all others.
+        kl_key: of the penalty, float32 ``[*batch, time]``.
         padding_side: of rows of different lengths while they are computed with; results are of the same lengths.
         mask_key: of a mask of the tokens that count, bool ``[*batch, time]``; None for those one of whose
             log-probabilities is not 0.
+        penalty: keywords of `KLPenalty`, and so are `add_to_reward` and `coeff`.
 
     Raises:
         ValueError: see `KLPenalty`.
@@ -278,11 +295,20 @@ class KLComputation(KLPenalty):
         **penalty: Unpack[PenaltyOptions],
     ) -> None:
         split_options(type(self), penalty)
-        super().__init__(kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
-        self.in_keys, self.out_keys = [gen_log_probs_full_key, ref_log_probs_full_key], [self.kl_key]
-        if self.in_keys[0] == self.in_keys[1]:
-            raise ValueError(f"both log-probabilities are read at {self.in_keys[0]!r}")
+        super().__init__(add_to_reward=add_to_reward, coeff=coeff, **penalty)
+        self.in_keys, self.out_keys = [gen_log_probs_full_key, ref_log_probs_full_key], [kl_key]
         self.padding_side, self.mask_key = padding_side, mask_key
+
+    def check_keys(self, name: str, keys: list[NestedKey]) -> None:
+        """`in_keys` are those of the log-probabilities, policy and reference; `out_keys` is that of the penalty."""
+        if name == "out_keys" and len(keys) != 1:
+            raise ValueError(f"out_keys is the key of the penalty, got {keys}")
+        if name == "in_keys" and len(keys) != 2:
+            raise ValueError(
+                f"in_keys are those of the policy's and the reference's log-probabilities, got {keys}"
+            )
+        if name == "in_keys" and keys[0] == keys[1]:
+            raise ValueError(f"both log-probabilities are read at {keys[0]!r}")
 
     @property
     def gen_log_probs_full_key(self) -> NestedKey:

@@ -200,6 +200,7 @@ class KLRewardTransform(
     """
 
     models: Reference | RayScoringModels
+    kl_place = 1
 
     def __init__(
         self,
@@ -223,16 +224,10 @@ class KLRewardTransform(
     ) -> None:
         penalty, given = split_options(type(self), options)
         actor, ray = self._actor_options(use_ray_service, given), self.runs_in_actors
-        reads = [normal_key(key) for key in (["reward"] if in_keys is None else in_keys)]
-        writes = (
-            [*reads, "kl_penalty", "ref_log_probs"] if out_keys is None else [normal_key(k) for k in out_keys]
-        )
-        if len(reads) != 1 or len(writes) not in (2, 3):
-            raise ValueError(
-                "in_keys is the reward's key, out_keys are those of reward, penalty and, if wanted, the reference's "
-                f"log-probabilities; got {reads} and {writes}"
-            )
-        super().__init__(kl_key=writes[1], add_to_reward=add_to_reward, coeff=coef, **penalty)
+        reads = ["reward"] if in_keys is None else list(in_keys)
+        writes = [*reads, "kl_penalty", "ref_log_probs"] if out_keys is None else list(out_keys)
+        super().__init__(add_to_reward=add_to_reward, coeff=coef, **penalty)
+        self.in_keys, self.out_keys = reads, writes
         self._log_prob_key = normal_key(log_prob_key)
         create = partial(
             Reference,
@@ -247,8 +242,19 @@ class KLRewardTransform(
             device=device,
         )
         self.models = RayScoringModels(create, what="KLRewardTransform", options=actor) if ray else create()
-        self.reward_keys = reads[0], writes[0]
-        self.in_keys, self.out_keys = reads, writes
+
+    def check_keys(self, name: str, keys: list[NestedKey]) -> None:
+        """`in_keys` is the reward's; `out_keys` are those of reward, penalty and reference."""
+        if len(keys) not in {"in_keys": (1,), "out_keys": (2, 3)}[name] or len({*keys}) < len(keys):
+            raise ValueError(
+                "in_keys is the reward's key, out_keys are those of reward, penalty and, if wanted, the reference's "
+                f"log-probabilities; got {keys} as {name}"
+            )
+
+    @property
+    def reward_keys(self) -> tuple[NestedKey, NestedKey]:
+        """Where the reward is read, and where it is written."""
+        return self.in_keys[0], self.out_keys[0]
 
     @property
     def log_prob_key(self) -> NestedKey:

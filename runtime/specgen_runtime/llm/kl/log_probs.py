@@ -97,7 +97,15 @@ def moment_after(tensordict: TensorDictBase) -> TensorDictBase:
     return tensordict if after is None else after
 
 
-class RetrieveLogProb(FixedArguments, Transform, changeable=()):
+class RetrieveLogProb(
+    FixedArguments,
+    Transform,
+    changeable=(),
+    derived={
+        "in_keys": "they are those of the model: give it another input_key, or RetrieveLogProb(..., history_key=...)",
+        "out_keys": "give RetrieveLogProb(..., log_probs_full_key=...)",
+    },
+):
     """Writes the log-probability of each token of conversations, as a model says it.
 
     The conversations (texts, tokens: as the model's `input_mode` says) are those of the data themselves, with the
@@ -150,7 +158,6 @@ class RetrieveLogProb(FixedArguments, Transform, changeable=()):
         key = normal_key(
             (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
         )
-        super().__init__(in_keys=[], out_keys=[key])
         model = scoring(
             model,
             "model",
@@ -162,9 +169,9 @@ class RetrieveLogProb(FixedArguments, Transform, changeable=()):
             device=device,
             roles=roles,
         )
+        super().__init__(in_keys=[model.input_key], out_keys=[key])
         which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
         self.models = ScoringModels({"model": model}, which=which, detach=detach)
-        self.in_keys = [model.input_key]
 
     @property
     def model(self) -> TransformersWrapper:

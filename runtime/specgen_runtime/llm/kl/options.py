@@ -58,19 +58,30 @@ class FixedArguments:
     """Base of transforms most of whose arguments are used up when they are made.
 
     ``class Thing(FixedArguments, ..., changeable=("coeff",))``: assigning any other argument of `Thing` to one that is
-    made is an AttributeError, as it would have no effect.
+    made is an AttributeError, as it would have no effect. So is assigning what follows from arguments: `derived` says
+    for each such attribute what to give instead.
     """
 
     _fixed: ClassVar[frozenset[str]] = frozenset()
+    _derived: ClassVar[Mapping[str, str]] = {}
 
-    def __init_subclass__(cls, changeable: Collection[str] | None = None, **keywords: Any) -> None:
+    def __init_subclass__(
+        cls,
+        changeable: Collection[str] | None = None,
+        derived: Mapping[str, str] | None = None,
+        **keywords: Any,
+    ) -> None:
         super().__init_subclass__(**keywords)
+        if derived is not None:
+            cls._derived = derived
         if changeable is not None:
             of_class: Any = cls
             named = {*inspect.signature(of_class.__init__).parameters} - {"self", "options"}
             cls._fixed = frozenset({*named, *KLOptions.__annotations__} - {*changeable})
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._derived:
+            raise AttributeError(f"{name} can't be assigned: {self._derived[name]}")
         if name in self._fixed:
             made = type(self).__name__
             where = f"{made}(..., {name}=...)"

@@ -18,10 +18,13 @@ from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.services import HereOrInActors, RayService
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Compose
-from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["RayRetrieveKL", "RetrieveKL"]
+
+
+_READS = "they are those of gen_model: give it another input_key, or RetrieveKL(..., history_key=...)"
+_WRITES = "give RetrieveKL(..., gen_log_probs_full_key=..., ref_log_probs_full_key=..., kl_key=...)"
 
 
 class _ModelsKL(KLPenalty):
@@ -29,26 +32,30 @@ class _ModelsKL(KLPenalty):
 
     models: PolicyAndReference | RayScoringModels
     knows_distributions = True
+    kl_place = 2
 
     def __init__(
         self,
-        keys: tuple[NestedKey, NestedKey],
+        keys: Sequence[NestedKey],
         *,
-        kl_key: NestedKey,
         add_to_reward: bool,
         coeff: float,
         **penalty: Unpack[PenaltyOptions],
     ) -> None:
-        super().__init__(kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
-        self.out_keys = [*keys, self.kl_key]
-        if len({*self.out_keys}) < 3:
-            raise ValueError(f"log-probabilities and penalty need keys of their own, got {self.out_keys}")
+        super().__init__(add_to_reward=add_to_reward, coeff=coeff, **penalty)
+        self.out_keys = [*keys]
+
+    def check_keys(self, name: str, keys: list[NestedKey]) -> None:
+        if name == "in_keys":
+            raise AttributeError(f"in_keys can't be assigned: {_READS}")
+        if len(keys) != 3 or len({*keys}) < 3:
+            raise ValueError(f"log-probabilities and penalty need keys of their own, got {keys}")
 
     def take(self, models: PolicyAndReference | RayScoringModels) -> None:
         """Score with these models."""
         self.models = models
         if isinstance(models, RayScoringModels) or models.has_policy:
-            self.in_keys = [models.row_layout().in_key]
+            self._in_keys = [models.row_layout().in_key]
 
     def _scores_with(self) -> PolicyAndReference | RayScoringModels:
         """The models; the policy of the collector is asked for when it is first needed."""
@@ -85,7 +92,13 @@ class _ModelsKL(KLPenalty):
         self.models.close()
 
 
-class RetrieveKL(HereOrInActors, FixedArguments, Compose, changeable=("coeff",)):
+class RetrieveKL(
+    HereOrInActors,
+    FixedArguments,
+    Compose,
+    changeable=("coeff",),
+    derived={"in_keys": _READS, "out_keys": _WRITES},
+):
     """Writes the KL penalty between a policy and a reference, of conversations with their answers.
 
     The conversations are those of the data themselves; they are rendered and tokenised once for both models, or not
@@ -170,8 +183,8 @@ class RetrieveKL(HereOrInActors, FixedArguments, Compose, changeable=("coeff",))
         if gen_model == "from_collector" and gen_model_factory is not None:
             gen_model = None
         from_collector = gen_model == "from_collector" and not ray
-        keys = normal_key(gen_log_probs_full_key), normal_key(ref_log_probs_full_key)
-        kl = _ModelsKL(keys, kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
+        keys = gen_log_probs_full_key, ref_log_probs_full_key, kl_key
+        kl = _ModelsKL(keys, add_to_reward=add_to_reward, coeff=coeff, **penalty)
         create = partial(
             PolicyAndReference,
             gen_model=None

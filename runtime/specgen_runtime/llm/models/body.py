@@ -14,7 +14,7 @@ from specgen_runtime.llm.models.checkpointing import checkpointing
 from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp
 from specgen_runtime.llm.models.head import Scorer, accepts, evaluating
 
-__all__ = ["can_pack", "device_of", "scorable", "score_tokens", "states_before"]
+__all__ = ["can_pack", "check_vocabulary", "device_of", "scorable", "score_tokens", "states_before"]
 
 PACKED_TOKENS = 4096
 """How many tokens are packed at once, unless said: the mask of attention is the square of it."""
@@ -63,6 +63,7 @@ def score_tokens(
 
     Raises:
         HeadDiffersError: they do not agree.
+        ValueError: see `check_vocabulary`.
 
     Returns:
         Float32 (float64 for such a model) ``[rows, time]``, of the device of ``ids``. With gradients enabled they
@@ -130,6 +131,7 @@ def _runs(
 
     Until it is closed, the model is in evaluation mode.
     """
+    check_vocabulary(scorer.model, ids, attention)
     rows, columns = scored
     places = attention.long().cumsum(-1) - 1  # of tokens in their own sequences
     wanted = places[rows, columns]
@@ -151,6 +153,27 @@ def _runs(
 def device_of(model: nn.Module) -> torch.device:
     """The device that a model reads tokens on."""
     return next(model.parameters()).device
+
+
+def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:
+    """Refuse tokens that a model does not know, which end a process on a GPU.
+
+    Args:
+        model: the causal model.
+        ids: int64 ``[rows, time]``.
+        attention: bool ``[rows, time]``, those that count.
+
+    Raises:
+        ValueError: one is outside the vocabulary.
+    """
+    size = getattr(model.get_input_embeddings(), "num_embeddings", None)  # type: ignore[operator]
+    outside = attention & ((ids < 0) | (ids >= size)) if size else attention.new_zeros(1)
+    if bool(outside.any()):
+        row, column = outside.nonzero()[0].tolist()
+        raise ValueError(
+            f"row {row}, token {column} is {int(ids[row, column])}, but {type(model).__name__} has a vocabulary of {size} "
+            "tokens: is it of another tokenizer?"
+        )
 
 
 def can_pack(scorer: Scorer) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.extras import import_extra
 from specgen_runtime.llm.models.autocast import autocasting
-from specgen_runtime.llm.models.body import device_of
+from specgen_runtime.llm.models.body import check_vocabulary, device_of
 from specgen_runtime.llm.models.chosen import PLAIN, Warp
 from specgen_runtime.llm.models.head import evaluating, output_head
 
@@ -169,7 +169,7 @@ class GenerationSettings:
             scorable: whether only what a scorer can repeat may change the logits.
 
         Raises:
-            ValueError: something else does.
+            ValueError: something else does, or answers are searched for.
         """
         config = copy.deepcopy(model.generation_config)
         unknown = config.update(
@@ -188,6 +188,11 @@ class GenerationSettings:
         if unknown:
             raise ValueError(
                 f"generate_kwargs that transformers does not know: {', '.join(map(repr, unknown))}"
+            )
+        if (config.num_beams or 1) > 1:
+            raise ValueError(
+                f"num_beams={config.num_beams}: a beam search draws no answers whose probabilities were known; leave it out, "
+                "or write num_beams=1"
             )
         changed = {name: getattr(config, name, None) for name in NEUTRAL}
         changed = {name: value for name, value in changed.items() if value not in (None, NEUTRAL[name])}
@@ -230,11 +235,14 @@ def generate_answers(
             make. None for all.
 
     Raises:
-        ValueError: a prompt has no token, or `GenerationSettings.configuration` refuses the settings.
+        ValueError: a prompt has no token, or one that the model does not know; or `GenerationSettings.configuration` refuses the settings.
     """
     empty = [row for row, prompt in enumerate(prompts) if not len(prompt)]
     if empty:
         raise ValueError(f"the prompts of the rows {empty} have no token: there is nothing to go on from")
+    if prompts:
+        together = nn.utils.rnn.pad_sequence(list(prompts), batch_first=True)
+        check_vocabulary(model, together, torch.ones_like(together, dtype=torch.bool))
     processors = import_extra("transformers.generation.logits_process", "language models", "llm")
     config = settings.configuration(model, pad, scorable=scorable)
     asked = [True] * len(prompts) if asked is None else asked

@@ -1,0 +1,167 @@
+"""The actions that the networks of a pipeline are about: which there are, and whether its loss takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from specgen.check.losses.model import LossNetwork
+from specgen.check.model import Entry
+from specgen.check.pipelines.distributions import support_of
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.policies import shown
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_actions as action_rules
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+
+
+class ActionReader:
+    """What the networks of one loss may be about.
+
+    Args:
+        file: where they are declared.
+        path: the pipeline in it.
+        env: its environment, as the agent sees it that they are of.
+        loss: the loss.
+        declared: the names under `networks`, by those in the loss.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        env: PipelineEnv,
+        loss: LossArguments,
+        declared: Mapping[str, str],
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.env, self.loss = file, path, env, loss
+        self.declared, self.sink = declared, sink
+
+    def fit(self) -> bool:
+        """Whether networks of the loss may be about the actions; reported once for the loss where not."""
+        return not (self._act_otherwise() or self._takes_one_action() or self._chooses_for_sure())
+
+    def key(self, name: str) -> Key | None:
+        """The key of the action, or of what holds several, that a network is about; None after a mistake."""
+        if self._is_there(name) and self.env.action_key is None:
+            self._report_actions_apart(name)
+        return self.env.action_key
+
+    def _act_otherwise(self) -> bool:
+        """Whether the action is none that networks here are about, which is reported at the first of them."""
+        if self.env.chat is not None:
+            return False
+        about = (
+            self.declared[role.name]
+            for role in self.loss.loss.networks
+            if role.name in self.declared and (role.policy or self._is_of_one_action(role))
+        )
+        name = next(about, None)
+        action = next((one for one in self.env.actions if not _is_flat(one)), None)
+        if name is None or action is None:
+            return False
+        message = f"policies act by a vector of numbers, or by one of finitely many, and `{action.dotted}` is {shown(action)}"
+        spec, size = action.spec, math.prod(action.stored_shape)
+        bounds = (
+            f" in [{spec.low:g}, {spec.high:g}]"
+            if isinstance(spec.low, int | float) and isinstance(spec.high, int | float)
+            else ""
+        )
+        help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
+        if spec.kind in ("categorical", "onehot"):
+            combinations = spec.classes ** math.prod(spec.sizes)
+            help = f"declare all combinations as one choice, `categorical({combinations})`"
+        elif spec.kind in ("multi_categorical", "multi_onehot"):
+            help = f"declare all combinations as one choice, `categorical({math.prod(spec.counts)})`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(
+            rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
+        )
+        return True
+
+    def _is_of_one_action(self, role: LossNetwork) -> bool:
+        """Whether a network reads actions, values each of them, or is certain of one."""
+        return (
+            role.action is not None
+            or "action" in (*role.reads, *role.inputs)
+            or (self.gives_action(role) and not role.policy)
+        )
+
+    def _takes_one_action(self) -> bool:
+        """Whether the loss takes one action, and there are several, which is reported once for the loss."""
+        several = self.env.actions if self.env.chat is None else ()
+        vector = any(one.name == "action" and one.type is not None for one in self.loss.loss.roles)
+        distance = self.loss.arguments.get("loss_function")
+        about = (
+            role.name
+            for role in self.loss.loss.networks
+            if self._is_of_one_action(role)
+            or (role.policy and vector and not (role.certain and distance in (None, "cross_entropy")))
+        )
+        name = next((self.declared[one] for one in about if one in self.declared), None)
+        if name is None or len(several) < 2:
+            return False
+        listed = " and ".join(f"`{one.dotted}`" for one in several)
+        message = f"`{self.loss.loss.name}` takes one action, and `{self.env.name}` has {listed}"
+        notes = [Note("the environment", self.env.span)]
+        help = "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`, `BCLoss` without `loss_function`"
+        kinds = {support_of(one.spec) for one in several}
+        if kinds <= {"bounded", "unbounded"}:
+            size = sum(math.prod(one.stored_shape) for one in several)
+            help += f"; or declare one vector, `float32[{size}]`"
+        elif kinds <= {"index", "onehot"}:
+            help += f"; or declare one set of all pairs, `categorical({math.prod(one.spec.classes for one in several)})`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(action_rules.ONE_ACTION.at(span, message, notes=notes, help=help))
+        return True
+
+    def _chooses_for_sure(self) -> bool:
+        """Whether a policy without a distribution is to act by one of finitely many, which is reported once for the loss."""
+        roles = self.loss.loss.networks
+        sure = (role.name for role in roles if self.gives_action(role) and not role.policy)
+        name = next((self.declared[role] for role in sure if role in self.declared), None)
+        if name is None or len(self.env.actions) != 1:
+            return False
+        (action,) = self.env.actions
+        if support_of(action.spec) not in ("index", "onehot"):
+            return False
+        message = f"`{name}` gives actions that are numbers, and `{action.dotted}` is one of {action.spec.n}"
+        help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
+        return True
+
+    def gives_action(self, role: LossNetwork) -> bool:
+        """Whether a network gives an action for sure."""
+        actions = {entry.key for entry in self.env.actions} | {self.env.action_key}
+        return any(one.key in actions for one in self.loss.loss.roles if one.name == role.output)
+
+    def _is_there(self, name: str) -> bool:
+        """Whether there is an action that a network may be about; reported where not."""
+        if not self.env.actions:
+            span = self.file.key_span(*self.path, "networks", name)
+            who = self.env.name if self.loss.group is None else self.loss.group.name
+            self.sink.add(rules.NETWORK.at(span, f"`{who}` takes no action that `{name}` could be about"))
+        return bool(self.env.actions)
+
+    def _report_actions_apart(self, name: str) -> None:
+        """Report several actions that nothing holds together."""
+        group = "" if self.loss.group is None else f"{self.loss.group.name}."
+        listed = " and ".join(f"`{one.dotted}`" for one in self.env.actions)
+        message = f"`{name}` chooses {listed}, and nothing holds them together"
+        keys = [f"`{group}action.{one.dotted.removeprefix(group)}`" for one in self.env.actions]
+        notes = [Note("the environment", self.env.span)]
+        span = self.file.key_span(*self.path, "networks", name)
+        help = f"call them {' and '.join(keys)}"
+        self.sink.add(action_rules.APART.at(span, message, notes=notes, help=help))
+
+
+def _is_flat(action: Entry) -> bool:
+    """Whether an action is a vector of numbers, or one of finitely many."""
+    support = support_of(action.spec)
+    return support in ("index", "onehot") or (support is not None and len(action.stored_shape) == 1)

@@ -1,0 +1,88 @@
+"""Policies over several actions: heads behind one layer, and one key for the sum of their log-probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.modules import (
+    Categorical,
+    NormalParamExtractor,
+    OutputHeads,
+    ProbabilisticActor,
+    SafeModule,
+    TanhNormal,
+)
+from tensordict import TensorDict
+from tensordict.nn import (
+    CompositeDistribution,
+    InteractionType,
+    set_composite_lp_aggregate,
+    set_interaction_type,
+)
+from torch import nn
+
+
+def _mover(**keywords: Any) -> ProbabilisticActor:
+    """A policy over a direction and a force."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 5), OutputHeads((3, nn.Identity()), (2, NormalParamExtractor())))
+    keys: list[Any] = [("params", "move", "logits"), ("params", "force", "loc"), ("params", "force", "scale")]
+    return ProbabilisticActor(
+        SafeModule(net, in_keys=["observation"], out_keys=keys),
+        in_keys=["params"],
+        out_keys=[("action", "move"), ("action", "force")],
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={
+            "distribution_map": {"move": Categorical, "force": TanhNormal},
+            "name_map": {"move": ("action", "move"), "force": ("action", "force")},
+        },
+        return_log_prob=True,
+        default_interaction_type=InteractionType.RANDOM,
+        **keywords,
+    )
+
+
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_one_key_of_a_log_probability_of_several_actions_has_the_sum(aggregate: bool) -> None:
+    with set_composite_lp_aggregate(aggregate):
+        actor = _mover(log_prob_key="action_log_prob", generator=torch.Generator().manual_seed(0))
+        assert actor.out_keys[-1] == "action_log_prob"
+        data = actor(TensorDict({"observation": torch.randn(7, 2)}, [7]))
+        parts = actor.get_dist(data.select("observation")).dists
+        wanted = sum(part.log_prob(data[key]) for key, part in parts.items())
+        torch.testing.assert_close(data["action_log_prob"], wanted)
+        torch.testing.assert_close(actor.log_prob(data.select("observation", "action")), wanted)
+        with set_interaction_type(InteractionType.DETERMINISTIC):
+            sure = actor(data.select("observation"))
+        assert torch.equal(sure["action", "move"], parts["action", "move"].mode)
+        again = _mover(log_prob_key="action_log_prob", generator=torch.Generator().manual_seed(0))
+        assert torch.equal(again(data.select("observation"))["action", "force"], data["action", "force"])
+
+
+def test_log_probabilities_of_several_actions_without_one_key_are_tensordicts() -> None:
+    with set_composite_lp_aggregate(False):
+        data = _mover()(TensorDict({"observation": torch.randn(7, 2)}, [7]))
+        assert data["action", "move_log_prob"].shape == (7,)
+        assert "action_log_prob" not in data
+
+
+@pytest.mark.peers
+def test_torchrl_refuses_one_key_for_several_actions() -> None:
+    modules = pytest.importorskip("torchrl.modules")
+    with set_composite_lp_aggregate(False), pytest.raises(RuntimeError, match="log_prob_keys must be used"):
+        modules.ProbabilisticActor(
+            nn.Identity(), in_keys=["params"], out_keys=["a", "b"], log_prob_key="sum", return_log_prob=True
+        )
+
+
+def test_heads_read_their_pieces() -> None:
+    heads = OutputHeads((2, nn.Identity()), (4, NormalParamExtractor()))
+    values = torch.randn(3, 5, 6)
+    first, loc, scale = heads(values)
+    assert torch.equal(first, values[..., :2])
+    assert torch.equal(loc, values[..., 2:4])
+    assert (scale > 0).all()
+    with pytest.raises(ValueError, match="one number or more"):
+        OutputHeads((0, nn.Identity()))

@@ -1,0 +1,193 @@
+"""Pipelines over environments with several actions: a distribution for each, whose log-probabilities are summed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.modules import Categorical, MaskedCategorical, TanhNormal
+from specgen_runtime.training import read_log
+from tensordict import TensorDict
+
+from tests.pipelines.small import losses, small_config
+from tests.support import generate, imported
+
+PAGE = Path("docs/language/pipeline_networks.md")
+"""Its section on several actions has the pipeline that is trained here."""
+
+MASKED = {
+    "force: \"float32[1] in [0, 1]\"}": "force: \"float32[1] in [0, 1]\"}\n    masks: {action.move: allowed}",
+    "observation: {observation: \"float32[1] in [-2, 2]\"}": "observation: {observation: \"float32[1] in [-2, 2]\", allowed: \"bool[3]\"}",
+    "observe: {observation: place}": 'observe: {observation: place, allowed: "stack(place[0] > 0, true, place[0] <= 0)"}',
+    "actions: {force: {scale: {parameter: 0.6}}}": "actions: {force: {dist: truncated_normal}}",
+}  # fmt: skip
+"""What makes it an environment that allows the two moves that are not away from the middle."""
+
+OTHER_LOSSES = {
+    "a2c": ("{A2CLoss: {entropy_coeff: 0.01}}", "epochs: 1, minibatch_size: 64"),
+    "reinforce": ("ReinforceLoss", "epochs: 1, minibatch_size: 64"),
+}
+
+
+def _schema() -> str:
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (found,) = (str(text) for text in blocks if "PPOHarbor:" in text)
+    return found
+
+
+def _with(replaced: dict[str, str]) -> str:
+    text = _schema()
+    for old, new in replaced.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def _schemas() -> dict[str, str]:
+    made = {"ppo": _schema(), "masked": _with(MASKED)}
+    for name, (loss, data) in OTHER_LOSSES.items():
+        text = re.sub(r"loss: \{ClipPPOLoss.*", f"loss: {loss}", _schema())
+        made[name] = text.replace("epochs: 10, minibatch_size: 128", data).replace(
+            "losses/ppo", "losses/policy_gradient"
+        )
+    renamed = {
+        "ppo": "Harbor",
+        "masked": "MaskedHarbor",
+        "a2c": "A2CHarbor",
+        "reinforce": "ReinforceHarbor",
+        "cloned": "ClonedHarbor",
+    }
+    made["cloned"] = re.sub(
+        r"    loss: .*?(?=    stop:)",
+        "    loss: BCLoss\n    data: {recorded: {path: data/harbor, batch_size: 64}}\n    optimizer: {adam: {lr: 1.0e-2}}\n",
+        made["ppo"],
+        flags=re.DOTALL,
+    )
+    made["cloned"] = (
+        made["cloned"]
+        .replace("      critic_network: {mlp: [64, 64], activation: tanh}\n", "")
+        .replace("losses/ppo", "losses/behavior_cloning")
+        .replace("frames: 20_480", "updates: 400")
+    )
+    made = {name: text.replace("Harbor", renamed[name]) for name, text in made.items()}
+    return {f"{name}.yaml": text for name, text in made.items()}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    with imported(generate(_schemas(), "harbor"), "harbor", tmp_path_factory.mktemp("harbor")) as made:
+        yield made
+
+
+def module_of(package: ModuleType, name: str) -> Any:
+    return importlib.import_module(f"{package.__name__}.{name}")
+
+
+def test_it_learns_both_actions(package: ModuleType, tmp_path: Path) -> None:
+    """Random actions have a mean return of -9; of a move alone, with random forces, it stays below -2."""
+    module = module_of(package, "ppo")
+    config = module.PPOHarborConfig(total_frames=6_144, evaluate_every=6_144)
+    parts = module.train(config, folder=tmp_path / "run")
+    assert read_log(tmp_path / "run" / "log.csv")[-1]["evaluation"] > -1.2
+    data = TensorDict({"observation": torch.tensor([[-1.5], [1.5], [0.8]])}, [3])
+    dist = parts.policy.get_dist(data)
+    move, force = (dist.dists["action", name] for name in ("move", "force"))
+    assert isinstance(move, Categorical)
+    assert move.probs.argmax(-1).tolist() == [2, 0, 0]
+    assert isinstance(force, TanhNormal)
+    assert (force.deterministic_sample > 0.6).all()
+
+
+@pytest.mark.parametrize("name", ["ppo", "masked", *OTHER_LOSSES])
+def test_what_is_trained_goes_on_from_a_checkpoint(package: ModuleType, name: str, tmp_path: Path) -> None:
+    module = module_of(package, name)
+    whole = module.train(small_config(module), folder=tmp_path / "whole")
+    module.train(small_config(module, total_frames=24), folder=tmp_path / "parts")
+    parts = module.train(small_config(module), folder=tmp_path / "parts", resume=True)
+    for key, value in whole.policy.state_dict().items():
+        torch.testing.assert_close(parts.policy.state_dict()[key], value, rtol=0, atol=0)
+    (loss,) = losses(parts)
+    assert loss.tensor_keys.action == "action"
+    assert {("action", "move"), ("action", "force")} <= set(parts.stored)
+
+
+def test_behaviour_is_cloned(package: ModuleType, tmp_path: Path) -> None:
+    """The boat of the data goes to the middle at once: by the sign of its place, and by its distance."""
+    module = module_of(package, "cloned")
+    place = torch.empty(512, 1).uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
+    action = {"move": 1 - place.sign().squeeze(-1).long(), "force": place.abs().clamp(0.02, 0.98)}
+    TensorDict({"observation": place, "action": action}, [512]).memmap(str(tmp_path / "data"))
+    config = module.PPOClonedHarborConfig(
+        recorded=str(tmp_path / "data"), evaluate_every=400, checkpoint_every=400, evaluate_episodes=20
+    )
+    module.train(config, folder=tmp_path / "run")
+    assert read_log(tmp_path / "run" / "log.csv")[-1]["evaluation"] > -2.0
+
+
+def test_the_loss_weighs_by_the_sum(package: ModuleType) -> None:
+    module = module_of(package, "ppo")
+    parts = module.PPOHarbor(small_config(module))
+    batch = next(iter(parts.collector))
+    dist = parts.policy.get_dist(batch.clone())
+    each = [part.log_prob(batch[key]) for key, part in dist.dists.items()]
+    torch.testing.assert_close(batch["action_log_prob"], each[0] + each[1])
+    parts.estimator(batch)
+    found = parts.loss(batch.select(*parts.stored))
+    torch.testing.assert_close(found["kl_approx"], torch.tensor(0.0), atol=1e-5, rtol=0)
+
+
+def test_entropies_are_weighed_one_by_one(tmp_path: Path) -> None:
+    text = _schema().replace("entropy_coeff: 0.01", "entropy_coeff: {force: 0.25, move: 0.5}")
+    with imported(generate({"weighed.yaml": text}, "weighed"), "weighed", tmp_path) as made:
+        module = module_of(made, "weighed")
+        parts = module.PPOHarbor(small_config(module, entropy_coeff_force=0.0))
+        batch = next(iter(parts.collector))
+        parts.estimator(batch)
+        found = parts.loss(batch.select(*parts.stored))
+    entropy = parts.policy.get_dist(batch).dists["action", "move"].entropy().mean()
+    torch.testing.assert_close(found["loss_entropy"], -0.5 * entropy)
+
+
+def test_a_mask_is_of_one_action(package: ModuleType) -> None:
+    module = module_of(package, "masked")
+    parts = module.PPOMaskedHarbor(small_config(module, num_envs=16, num_steps=8))
+    batch = next(iter(parts.collector))
+    assert batch["allowed"].gather(-1, batch["action", "move"].unsqueeze(-1)).all()
+    assert isinstance(parts.policy.get_dist(batch).dists["action", "move"], MaskedCategorical)
+    assert "allowed" in parts.stored
+
+
+def test_workers_collect_several_actions(package: ModuleType, tmp_path: Path) -> None:
+    text = (
+        _schema()
+        .replace("Harbor", "WorkedHarbor")
+        .replace("    stop:", "    workers: {processes: 2}\n    stop:")
+    )
+    with imported(generate({"worked.yaml": text}, "worked"), "worked", tmp_path) as made:
+        module = module_of(made, "worked")
+        parts = module.PPOWorkedHarbor(small_config(module))
+        try:
+            batch = next(iter(parts.collector))
+        finally:
+            parts.collector.shutdown()
+    assert batch["action", "force"].shape == (2, 4, 1)
+
+
+def test_a_policy_says_only_what_differs() -> None:
+    """Distributions follow from the actions; scales of two of them are two hyper-parameters."""
+    text = _schema().replace(", actions: {force: {scale: {parameter: 0.6}}}", "")
+    assert "NormalParamExtractor()" in generate({"harbor.yaml": text}, "plain")["harbor.py"]
+    two = _with({
+        'action.move: "categorical(3)"': 'action.move: "float32[1] in [-1, 1]"',
+        "(action.move - 1)": "action.move",
+        "actions: {force: {scale: {parameter: 0.6}}}": "actions: {force: {scale: {parameter: 0.6}}, move: {scale: {parameter: 0.5}}}",
+    })  # fmt: skip
+    printed = generate({"harbor.yaml": two}, "two")["harbor.py"]
+    assert "init_scale: float = 0.5" in printed
+    assert "force_init_scale: float = 0.6" in printed
