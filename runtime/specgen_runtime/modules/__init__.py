@@ -44,6 +44,11 @@ from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
 from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
+from specgen_runtime.modules.networks.decision_transformer import (
+    DecisionTransformer,
+    DTActor,
+    OnlineDTActor,
+)
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.heads import OutputHeads
 from specgen_runtime.modules.networks.init import orthogonal
@@ -98,10 +103,12 @@ __all__ = [
     "ConsistentDropoutModule",
     "Conv3dNet",
     "ConvNet",
+    "DTActor",
     "DdpgCnnActor",
     "DdpgCnnQNet",
     "DdpgMlpActor",
     "DdpgMlpQNet",
+    "DecisionTransformer",
     "DecisionTransformerInferenceWrapper",
     "Delta",
     "DistributionalDQNnet",
@@ -132,6 +139,7 @@ __all__ = [
     "OneHot",
     "OneHotCategorical",
     "OneHotOrdinal",
+    "OnlineDTActor",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
     "OutputHeads",
