@@ -35,11 +35,13 @@ class KeyFindingTransform(Transform):
         _acted: the fields of a record that are actions as the policy wrote them.
         _recorded: whether the keys that are read are those of recorded data, and none of an environment.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
+        _around: whether it does so by stepping the environment before it, and only a map makes entries of one moment.
     """
 
     _acted: tuple[str, ...] = ()
     _recorded: bool = False
     _sequential: bool = False
+    _around: bool = False
     _data: TensorDictBase | None
     _given: Composite | None = None  # what a spec method was given outside of environments
 
@@ -232,6 +234,10 @@ class KeyFindingTransform(Transform):
         raise KeyError(
             f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
         )
+
+    def _mapped_spec(self, key: NestedKey) -> TensorSpec:
+        """The spec of an entry as a map of this transform reads it."""
+        return self._spec(key)
 
     def _recorded_spec(self, key: NestedKey) -> TensorSpec:
         if self._given is not None and key in leaf_keys(self._given):

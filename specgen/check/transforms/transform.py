@@ -281,6 +281,7 @@ class _Checker:
             self.symbols[place] = made
             scope[name] = Binding(type_, interval, what=what, symbol=made)
 
+        absent = not_written(roles) if inverse else self._absent(phase, roles)
         targets: dict[str, Target] = {}
         for role in roles:
             if inverse and role.inverse:
@@ -306,7 +307,7 @@ class _Checker:
                 spec = spec_of(type_, output.interval) if known else None
                 interval = full(type_.dtype) if spec is None else spec.interval
                 targets[target] = Target(target, spec, settled=known and not output.declared)
-                if known and not (phase == "map" and target in self.transform.map):
+                if known and not (phase == "map" and target in {*self.transform.map, *absent}):
                     give(output.name, type_, interval, "output")
                 if phase == "step" and (output.flag or output.policy):
                     give(target, type_, interval, "flag" if output.flag else "output")
@@ -337,7 +338,7 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
-                absent=not_written(roles) if inverse else read_elsewhere(roles, step=phase == "step"),
+                absent=absent,
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),
@@ -350,6 +351,13 @@ class _Checker:
         given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
         check_draws(result.statements, given, self.sink, always=inverse)
         return result
+
+    def _absent(self, phase: Phase, roles: Iterable[Role]) -> dict[str, str]:
+        """What means something elsewhere, with what to say where a phase reads it."""
+        around = self.transform.around if phase == "map" else None
+        made = [] if around is None else [*around.collect, *filter(None, [around.taken])]
+        help = "it tells of all repetitions together: let a transform behind this one read it"
+        return {**read_elsewhere(roles, step=phase == "step"), **dict.fromkeys(made, help)}
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:
         wrong = {"next.done": "`done` follows from `terminated` and `truncated`", "done": "`done` is derived"}
