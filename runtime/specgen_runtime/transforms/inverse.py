@@ -18,7 +18,7 @@ from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
-from specgen_runtime.transforms.keys import each_key, leaf_keys, normal_key, remove
+from specgen_runtime.transforms.keys import each_key, leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
 from specgen_runtime.transforms.parting import parting
@@ -216,29 +216,6 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 )
         self._write(tensordict, key, value)
 
-    def _in_place_of(self, keys: str, keyword: str, given: NestedKey | None, default: NestedKey) -> NestedKey:
-        """The key that the policy writes in place of several.
-
-        Args:
-            keys: the argument that names these.
-            keyword, given: the argument that names the key, and what it was given.
-            default: the key without it.
-
-        Raises:
-            ValueError: if the key is named, and none of these.
-        """
-        if given is None:
-            return default
-        if not self._in_keys_inv:
-            raise ValueError(
-                f"{type(self).__name__}: {keyword} is what the policy writes in place of {keys}, which are not given"
-            )
-        return normal_key(given)
-
-    def _together(self, keys: list[NestedKey]) -> list[list[NestedKey]]:
-        """Keys that are read together, for the one repetition that there is; none where nobody named any."""
-        return [keys] if keys else []
-
     def _parting(
         self, written: TensorDictBase, made: TensorDictBase, row: InverseRow
     ) -> AbstractContextManager[None]:
@@ -253,9 +230,19 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         assert self._known_parts is not None
         return self._known_parts
 
-    def _inner(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of what the environment is given."""
+    def _inner(self, key: NestedKey, *, unread: bool = False) -> Tensor:
+        """A tensor of the shape, dtype and device of what the environment is given.
+
+        Args:
+            key: what it is given.
+            unread: whether parameters stand in for its shape, so that outside of environments any tensor does.
+
+        Raises:
+            RuntimeError: it is part of no environment that could tell.
+        """
         if self.parent is None and self._given is None:
+            if unread:
+                return torch.zeros(())
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}, which its inverse"
                 " makes: call it behind one, TransformedEnv(env, transform).transform.inv(...)"
@@ -376,11 +363,13 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
         for rank in range(_MOST_DIMS) if data is not None else ():
             twin = self.clone()
-            inner = {each: Unbounded(shape=(1,) * rank) for each in self._fields(self._gives, [row])}
-            twin.__dict__["_given"] = Composite(inner)
+            # Without numbers, since parameters that say sizes need not fit; one row, of which no axis is taken.
+            blank = Unbounded(shape=(1,) * (rank + 1), device="meta")
+            given = Composite(dict.fromkeys(self._fields(self._gives, [row]), blank), shape=(1,))
+            twin.__dict__.update(_given=given, _data=TensorDict({}, [1]))
             with suppress(RuntimeError, IndexError, ValueError):
                 outer = twin._outer_specs(row)
-                if all(_rank_in(data, each) == len(spec.shape) for each, spec in outer.items()):
+                if all(_rank_in(data, each) == len(spec.shape) - 1 for each, spec in outer.items()):
                     return rank
         raise RuntimeError(
             f"{type(self).__name__} is part of no environment that could tell the shape of {key!r}"

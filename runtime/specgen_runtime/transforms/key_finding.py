@@ -12,7 +12,14 @@ from torch import Tensor
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import done_sets, group_spec, hidden_key, leaf_keys, private_key
+from specgen_runtime.transforms.keys import (
+    done_sets,
+    group_spec,
+    hidden_key,
+    leaf_keys,
+    normal_key,
+    private_key,
+)
 from specgen_runtime.transforms.offline import moment_keys, recorded_group
 from specgen_runtime.typing import NestedKey
 
@@ -162,6 +169,29 @@ class KeyFindingTransform(Transform):
                 f"{type(self).__name__} needs as many {what} as in_keys, got {len(keys)} and {len(first)}"
             )
         return keys
+
+    def _in_place_of(self, keys: str, keyword: str, given: NestedKey | None, default: NestedKey) -> NestedKey:
+        """The key that the policy writes in place of several.
+
+        Args:
+            keys: the argument that names these.
+            keyword, given: the argument that names the key, and what it was given.
+            default: the key without it.
+
+        Raises:
+            ValueError: if the key is named, and none of these.
+        """
+        if given is None:
+            return default
+        if not self._in_keys_inv:
+            raise ValueError(
+                f"{type(self).__name__}: {keyword} is what the policy writes in place of {keys}, which are not given"
+            )
+        return normal_key(given)
+
+    def _together(self, keys: list[NestedKey]) -> list[list[NestedKey]]:
+        """Keys that are read together, for the one repetition that there is; none where nobody named any."""
+        return [keys] if keys else []
 
     def _without(self, keys: list[NestedKey], left_out: list[Any]) -> list[NestedKey]:
         """`keys` but those of another role: one for each repetition, or several together."""

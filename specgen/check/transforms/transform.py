@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Parameter, Statement, identifier
+from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
@@ -34,7 +34,7 @@ from specgen.check.transforms.per_env import check_per_env_params, rows_of_their
 from specgen.check.transforms.python import check_methods, check_python_phases
 from specgen.check.transforms.roles import check_roles, read_elsewhere
 from specgen.check.transforms.several_given import check_numbered, check_several_given, several_given
-from specgen.check.transforms.signature import check_episode_keywords, check_signature
+from specgen.check.transforms.signature import check_backward, check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
     check_static,
     output_type,
@@ -152,9 +152,7 @@ class _Checker:
             outputs = settled(outputs, phase, sections[phase], self.sink)
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
-        inverse: Iterable[Statement] = sections["inverse"].statements
-        if (several := several_given(roles)) is not None:
-            inverse = check_numbered(several, inverse, self.sink)
+        inverse = check_numbered(roles, sections["inverse"].statements, self.sink)
         check_inverse_reads(inverse, roles, self.symbols, self.sink)
         check_positions(self.transform, sections["reset"].statements, self.buffers, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
@@ -181,6 +179,7 @@ class _Checker:
         )
         check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
+        check_backward(*here, params, outputs, self.sink)
         if self.transform.around is None and not over_time.sections and python is None:
             assigned = [role for role in roles if role.name not in masks]
             check_flow(self.file, self.path, assigned, outputs, sections, self.sink)
@@ -217,6 +216,7 @@ class _Checker:
             reset_keyword=self.transform.reset_keyword,
             done_keyword=self.transform.done_keyword,
             inverse_keyword=self.transform.inverse_keyword,
+            backward_param=self.transform.backward,
             recalls=(
                 *(
                     name
