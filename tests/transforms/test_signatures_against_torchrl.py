@@ -14,8 +14,6 @@ import specgen_std.transforms as declared
 pytestmark = pytest.mark.peers
 
 NOT_YET = {
-    "CatFrames": {"future", "mask_key"},
-    "FlattenAction": {"action_shape"},
     "MultiAction": {"stack_observations"},
 }
 METHODS_LACKING = {

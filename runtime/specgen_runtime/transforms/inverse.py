@@ -210,9 +210,19 @@ class InverseTransform(PartingTransform[Row, InverseRow]):
                 )
         self._write(tensordict, key, value)
 
-    def _inner(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of what the environment is given."""
+    def _inner(self, key: NestedKey, *, unread: bool = False) -> Tensor:
+        """A tensor of the shape, dtype and device of what the environment is given.
+
+        Args:
+            key: what it is given.
+            unread: whether parameters stand in for its shape, so that outside of environments any tensor does.
+
+        Raises:
+            RuntimeError: it is part of no environment that could tell.
+        """
         if self.parent is None and self._given is None:
+            if unread:
+                return torch.zeros(())
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}, which its inverse"
                 " makes: call it behind one, TransformedEnv(env, transform).transform.inv(...)"
@@ -333,11 +343,13 @@ class InverseTransform(PartingTransform[Row, InverseRow]):
         row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
         for rank in range(_MOST_DIMS) if data is not None else ():
             twin = self.clone()
-            inner = {each: Unbounded(shape=(1,) * rank) for each in self._fields(self._gives, [row])}
-            twin.__dict__["_given"] = Composite(inner)
+            # Without numbers, since parameters that say sizes need not fit; one row, of which no axis is taken.
+            blank = Unbounded(shape=(1,) * (rank + 1), device="meta")
+            given = Composite(dict.fromkeys(self._fields(self._gives, [row]), blank), shape=(1,))
+            twin.__dict__.update(_given=given, _data=TensorDict({}, [1]))
             with suppress(RuntimeError, IndexError, ValueError):
                 outer = twin._outer_specs(row)
-                if all(_rank_in(data, each) == len(spec.shape) for each, spec in outer.items()):
+                if all(_rank_in(data, each) == len(spec.shape) - 1 for each, spec in outer.items()):
                     return rank
         raise RuntimeError(
             f"{type(self).__name__} is part of no environment that could tell the shape of {key!r}"

@@ -199,7 +199,7 @@ class Binder:
             named = {**static, **sizes}
             written: dict[str, Entry] = {}
             for output in declared:
-                if not output.exists({**arguments.params, **row}):
+                if not output.exists({**arguments.params, **row, **arguments.asked(declared)}):
                     continue
                 followed = None if output.each is None else row[output.each]
                 if output.hidden:

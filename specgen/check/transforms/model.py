@@ -137,6 +137,7 @@ class CheckedTransform:
         reset_keyword: that by which users say which masks begin it anew.
         done_keyword: that by which they say which flag ends the episodes of recorded data.
         inverse_keyword: that by which they say that data are transformed on the way into a replay buffer.
+        backward_param: the parameter with which recorded data are replayed from the end of each episode.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
@@ -175,6 +176,7 @@ class CheckedTransform:
     reset_keyword: str | None = None
     done_keyword: str | None = None
     inverse_keyword: str | None = None
+    backward_param: str | None = None
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()

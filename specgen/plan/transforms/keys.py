@@ -166,7 +166,8 @@ class KeyPlanner:
         """The keys of an output; None where it does not exist for want of an optional key."""
         made = self._output_keys(output, lines)
         asked = () if output.when is None else output.when.of_keys
-        asked = tuple(atom for atom in asked if not (atom.holds and atom.name == output.each))
+        own = (output.each, output.name)  # the keys of an output that users may leave out say that themselves
+        asked = tuple(atom for atom in asked if not (atom.holds and atom.name in own))
         if not asked:
             return made
         there = " and ".join(f"{atom.name}_key is {'not ' if atom.holds else ''}None" for atom in asked)
@@ -266,8 +267,8 @@ class KeyPlanner:
                 return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
             if output.keyword == name:
-                if output.each is None and output.inverse:
-                    return Argument(name, using("NestedKey | None", "NestedKey"), "None")
+                if output.left_out or (output.each is None and output.inverse):
+                    return Argument(name, _MAYBE, "None")
                 if output.each is None:
                     return Argument(name, named("NestedKey"), key_literal(output.key))
                 if output.same:
@@ -297,7 +298,7 @@ class KeyPlanner:
                     made = Code(f"self._in_place_of({names}, {keyword}, {usual})")
                 else:
                     made = using(f"{usual} if {keyword} is None else {made}", *made.uses)
-            elif output.same:
+            elif output.same or output.left_out:
                 made = using(f"None if {keyword} is None else {made}", *made.uses)
             yield keyword, made
 
