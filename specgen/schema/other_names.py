@@ -45,6 +45,8 @@ _FIELDS = {
     "entropy_coeff": ("ent_coef", "ent_coeff", "entropy_weight", "entropy_beta"),
     "critic_coeff": ("vf_coef", "vf_coeff", "value_coef", "value_loss_coef", "vf_loss_coeff"),
     "normalize_advantage": ("norm_adv", "standardize_advantages"),
+    "prioritized": ("per", "use_per", "prioritized_replay", "prioritized_experience_replay"),
+    "scale": ("log_std", "log_std_init", "init_std", "std"),
 }  # fmt: skip
 """What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib."""
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"

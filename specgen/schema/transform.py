@@ -92,6 +92,7 @@ class OutKey(Declaration):
         name: the last part of its key: a name, `same`, or a pattern with `{}` for the last part of the input's key.
         type: its type; `...` stands for the dimensions of the role, `like(x)` for the type of another.
         keyword: the constructor keyword with which users choose `name`; without one, `out_keys` does.
+        optional: whether it exists only where users give `keyword`.
         when: parameters, decided at construction, without which it does not exist: `given(p)` of an optional one,
             a static truth value, `p == word`, `not` and `and`.
         group: `reward` for what is a reward; otherwise it is an observation, and what `map` makes is as its input.
@@ -106,6 +107,7 @@ class OutKey(Declaration):
     name: str = "same"
     type: str | None = None
     keyword: str | None = None
+    optional: bool = False
     when: str | None = None
     group: Literal["observation", "reward"] | None = None
     hidden: bool = False
@@ -131,6 +133,7 @@ class Transform(DeclaredClass):
         reset_keyword: the constructor keyword by which users say which masks begin what is carried anew.
         done_keyword: that by which they say which flag ends the episodes of recorded data.
         inverse_keyword: that by which they say that recorded data are transformed on the way into a replay buffer.
+        backward: the `bool` parameter with which recorded data are replayed from the end of each episode.
         drops: roles whose keys are not shown any more; with a condition on parameters each, or a list.
         drops_inverse: roles whose keys are left out on the way to the environment or into a replay buffer; as `drops`.
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
@@ -160,6 +163,7 @@ class Transform(DeclaredClass):
     reset_keyword: str | None = None
     done_keyword: str | None = None
     inverse_keyword: str | None = None
+    backward: str | None = None
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     learns: Literal["always", "at_reset", "when_called"] = "always"

@@ -33,6 +33,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
+        or _in_what_is_left_out(parent, outer, name)
         or f"the fields here are {', '.join(fields)}"
     )
     span = key.span if key else root.span
@@ -54,6 +55,30 @@ def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
             if isinstance(node, Mapping) and len(outer) > 1:
                 below.append(([*inner, field], node.get(field)))
     return None
+
+
+def _in_what_is_left_out(parent: Node | None, outer: Place, name: str) -> str | None:
+    """Where the field belongs, if that is within the only field with such a one, which is not there yet."""
+    if len(outer) < 2:
+        return None
+    meant, found = "", dict[str, list[str]]()
+    for field in sorted(fields_of(models_at(outer)) - {*_names_in(parent)}):
+        inner = fields_of(models_at([*outer, field]))
+        below = {one: named_as(name, fields_of(models_at([*outer, field, one]))) for one in sorted(inner)}
+        kinds = [one for one, known in below.items() if known]
+        if direct := named_as(name, inner):
+            meant, found[field] = direct, []
+        elif kinds:
+            meant, found[field] = below[kinds[0]] or "", kinds
+    if len(found) != 1:
+        return None
+    ((field, kinds),) = found.items()
+    if not kinds:
+        return f"write `{field}: {{{meant}: …}}`"
+    others = (
+        f", or in the place of `{kinds[0]}` {', '.join(f'`{one}`' for one in kinds[1:])}" if kinds[1:] else ""
+    )
+    return f"write `{field}: {{{kinds[0]}: {{{meant}: …}}}}`{others}"
 
 
 def fields_at(found: Node | None, place: Place, *, without: Collection[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std import transforms as own
 
-from tests.agreement.test_gymnasium_ids import IDS, begin_as_torchrl, compare, each_encoding
+from tests.agreement.test_gymnasium_ids import IDS, begin_as_torchrl, compare, each_encoding, steps_of
 
 pytestmark = pytest.mark.peers
 
@@ -28,13 +28,14 @@ theirs = pytest.importorskip("torchrl.envs", reason="the extra `peers`")
 def test_frame_skip(name: str, skip: int, categorical: bool) -> None:
     """Episodes that don't end with a whole number of skips included."""
     arguments: dict[str, Any] = {"frame_skip": skip, "categorical_action_encoding": categorical, **IDS[name]}
-    compare(GymEnv(name, **arguments), theirs.GymEnv(name, **arguments), name, categorical)
+    mine, other = GymEnv(name, **arguments), theirs.GymEnv(name, **arguments)
+    compare(mine, other, name, categorical, steps=steps_of(name) // skip)
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
 def test_frame_skip_of_a_wrapped_instance(name: str) -> None:
     mine, other = (lib(gymnasium.make(name), frame_skip=2) for lib in (GymWrapper, theirs.GymWrapper))
-    compare(mine, other, name, categorical=False)
+    compare(mine, other, name, categorical=False, steps=steps_of(name) // 2)
 
 
 def test_frame_skip_under_transforms() -> None:
@@ -45,7 +46,7 @@ def test_frame_skip_under_transforms() -> None:
         theirs.GymEnv("Pendulum-v1", frame_skip=4),
         theirs.Compose(theirs.StepCounter(max_steps=20), theirs.RewardSum()),
     )
-    compare(mine, other, "Pendulum-v1", categorical=False)
+    compare(mine, other, "Pendulum-v1", categorical=False, steps=steps_of("Pendulum-v1") // 4)
 
 
 @each_encoding
@@ -62,6 +63,7 @@ def test_pixels(alone: bool, categorical: bool) -> None:
         theirs.GymEnv("CartPole-v1", **arguments),
         "CartPole-v1",
         categorical,
+        steps=60,
     )
 
 
@@ -71,14 +73,13 @@ def test_pixels_of_a_wrapped_instance() -> None:
 
     mine, other = (lib(made(), from_pixels=True) for lib in (GymWrapper, theirs.GymWrapper))
     assert {"pixels", "observation"} <= set(mine.observation_keys)
-    compare(mine, other, "CartPole-v1", categorical=False)
+    compare(mine, other, "CartPole-v1", categorical=False, steps=60)
 
 
 def test_pixels_with_frames_skipped() -> None:
     arguments: dict[str, Any] = {"from_pixels": True, "pixels_only": False, "frame_skip": 3}
-    compare(
-        GymEnv("CartPole-v1", **arguments), theirs.GymEnv("CartPole-v1", **arguments), "CartPole-v1", False
-    )
+    mine, other = GymEnv("CartPole-v1", **arguments), theirs.GymEnv("CartPole-v1", **arguments)
+    compare(mine, other, "CartPole-v1", categorical=False, steps=40)
 
 
 def compare_batches(mine: Any, other: Any) -> None:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.collectors import Collector, with_primers
-from specgen_runtime.modules import GRUModule, OrnsteinUhlenbeckProcessModule
+from specgen_runtime.modules import (
+    GRUModule,
+    GSDEHead,
+    GSDEPolicy,
+    OrnsteinUhlenbeckProcessModule,
+    ProbabilisticActor,
+    TanhNormal,
+)
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs.cartpole import CartPole
 from specgen_std.envs.pendulum import Pendulum
@@ -68,3 +75,15 @@ def test_noise_that_begins_anew() -> None:
     assert "is_init" in with_primers(env, policy).rollout(3, policy)
     assert with_primers(env, policy[0]) is env
     assert with_primers(env, lambda tensordict: tensordict) is env
+
+
+def test_noise_that_is_kept_for_several_steps_begins_anew() -> None:
+    head = TensorDictModule(GSDEHead(3, 1), ["observation"], ["loc", "scale"])
+    actor = ProbabilisticActor(head, ["loc", "scale"], distribution_class=TanhNormal)
+    policy = GSDEPolicy(actor)
+    batch = with_primers(Pendulum(batch_size=[2]), policy).rollout(3, policy)
+    assert batch["is_init"][:, 0].all()
+    noise = batch["_gsde_noise"]
+    assert torch.equal(noise[:, 0], noise[:, 2])
+    assert not torch.equal(noise[0], noise[1])  # each environment has its own, as TorchRL's module draws it
+    assert "begins" in with_primers(Pendulum(), GSDEPolicy(actor, is_init_key="begins")).reset()

@@ -68,6 +68,16 @@ def test_targets_outside_the_vocabulary(place: int, wrong: int) -> None:
         linear_log_probs(hidden, weight, None, targets[1:])
 
 
+def test_second_derivatives_are_refused_where_they_are_asked_for() -> None:
+    hidden, weight = torch.randn(3, 6, requires_grad=True), torch.randn(40, 6, requires_grad=True)
+    log_probs, _ = linear_log_probs(hidden, weight, None, torch.tensor([0, 39, 7]))
+    (once,) = torch.autograd.grad(log_probs.sum(), hidden, create_graph=True)
+    plain = nn.functional.linear(hidden, weight).log_softmax(-1)[torch.arange(3), torch.tensor([0, 39, 7])]
+    torch.testing.assert_close(once, torch.autograd.grad(plain.sum(), hidden)[0])
+    with pytest.raises(NotImplementedError, match="linear_log_probs has no second derivatives"):
+        once.square().sum().backward()
+
+
 @pytest.mark.parametrize("place", ["linear_head.TILE_BYTES", "chosen.CHUNK_BYTES"])
 def test_memory_stays_small(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are no more logits at once than a tile, or the tokens of a chunk, have; with gradients or without."""

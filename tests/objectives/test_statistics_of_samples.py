@@ -64,13 +64,42 @@ def test_standardized_samples_are_as_their_mean_and_deviation_make_them(
     mask = torch.arange(x.numel()).reshape(shape) % 3 != 1
     for keep in ((), (-2,)) if len(shape) > 1 else ((),):
         deviation = sample_std(x, keep=keep).clamp(min=1e-6)
-        expected = (x - sample_mean(x, keep=keep)) / deviation if x.numel() > 1 else x
+        alone = x.numel() == 1 or (bool(keep) and x.shape[0] == x.numel() // x.shape[-1] == 1)
+        expected = x if alone else (x - sample_mean(x, keep=keep)) / deviation
         torch.testing.assert_close(sample_standardized(x, keep=keep), expected)
         everything = torch.ones(shape, dtype=torch.bool)
         torch.testing.assert_close(sample_standardized(x, everything, keep), expected)
         found = sample_standardized(torch.where(mask, x, torch.nan), mask, keep)[mask]
         kept = (x - sample_mean(x, mask, keep)) / sample_std(x, mask, keep).clamp(min=1e-6)
-        torch.testing.assert_close(found, (kept if mask.sum() > 1 else x)[mask])
+        several = sample_count(x, mask, keep) > 1
+        torch.testing.assert_close(found, torch.where(several, kept, x)[mask])
+
+
+@pytest.mark.parametrize("statistic", [*STATISTICS, sample_standardized], ids=lambda one: one.__name__)
+def test_what_a_mask_leaves_out_has_no_gradient(statistic: Any) -> None:
+    if statistic is sample_count:
+        return
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 3, dtype=torch.float64, generator=generator)
+    mask = torch.arange(12).reshape(4, 3) % 3 != 1
+    weight = torch.randn(4, 3, dtype=torch.float64, generator=generator) * mask
+    for keep in ((), (-2,)):
+        gradients = []
+        for stands in (0.5, torch.nan):
+            poisoned = x.masked_fill(~mask, stands).requires_grad_()
+            found = statistic(poisoned, mask, keep)
+            (found.masked_fill(~mask, 0.0) * weight if found.ndim else found).sum().backward()
+            gradients.append(poisoned.grad)
+        torch.testing.assert_close(gradients[0], gradients[1])
+        assert gradients[0][~mask].count_nonzero() == 0
+
+
+def test_one_sample_of_each_agent_is_itself() -> None:
+    x = torch.tensor([[2.0, -3.0]])
+    torch.testing.assert_close(sample_standardized(x, keep=(-2,)), x)
+    x, mask = torch.tensor([[2.0, -3.0], [4.0, 5.0]]), torch.tensor([[True, True], [False, True]])
+    found = sample_standardized(x, mask, keep=(-2,))
+    torch.testing.assert_close(found[0], torch.tensor([2.0, -(0.5**0.5)]))
 
 
 def test_the_effective_fraction_is_nearer_to_the_exact_number_than_by_logarithms() -> None:

@@ -56,7 +56,25 @@ def _schemas() -> dict[str, str]:
         made[name] = text.replace("epochs: 10, minibatch_size: 128", data).replace(
             "losses/ppo", "losses/policy_gradient"
         )
-    renamed = {"ppo": "Harbor", "masked": "MaskedHarbor", "a2c": "A2CHarbor", "reinforce": "ReinforceHarbor"}
+    renamed = {
+        "ppo": "Harbor",
+        "masked": "MaskedHarbor",
+        "a2c": "A2CHarbor",
+        "reinforce": "ReinforceHarbor",
+        "cloned": "ClonedHarbor",
+    }
+    made["cloned"] = re.sub(
+        r"    loss: .*?(?=    stop:)",
+        "    loss: BCLoss\n    data: {recorded: {path: data/harbor, batch_size: 64}}\n    optimizer: {adam: {lr: 1.0e-2}}\n",
+        made["ppo"],
+        flags=re.DOTALL,
+    )
+    made["cloned"] = (
+        made["cloned"]
+        .replace("      critic_network: {mlp: [64, 64], activation: tanh}\n", "")
+        .replace("losses/ppo", "losses/behavior_cloning")
+        .replace("frames: 20_480", "updates: 400")
+    )
     made = {name: text.replace("Harbor", renamed[name]) for name, text in made.items()}
     return {f"{name}.yaml": text for name, text in made.items()}
 
@@ -99,6 +117,19 @@ def test_what_is_trained_goes_on_from_a_checkpoint(package: ModuleType, name: st
     assert {("action", "move"), ("action", "force")} <= set(parts.stored)
 
 
+def test_behaviour_is_cloned(package: ModuleType, tmp_path: Path) -> None:
+    """The boat of the data goes to the middle at once: by the sign of its place, and by its distance."""
+    module = module_of(package, "cloned")
+    place = torch.empty(512, 1).uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
+    action = {"move": 1 - place.sign().squeeze(-1).long(), "force": place.abs().clamp(0.02, 0.98)}
+    TensorDict({"observation": place, "action": action}, [512]).memmap(str(tmp_path / "data"))
+    config = module.PPOClonedHarborConfig(
+        recorded=str(tmp_path / "data"), evaluate_every=400, checkpoint_every=400, evaluate_episodes=20
+    )
+    module.train(config, folder=tmp_path / "run")
+    assert read_log(tmp_path / "run" / "log.csv")[-1]["evaluation"] > -2.0
+
+
 def test_the_loss_weighs_by_the_sum(package: ModuleType) -> None:
     module = module_of(package, "ppo")
     parts = module.PPOHarbor(small_config(module))
@@ -109,6 +140,18 @@ def test_the_loss_weighs_by_the_sum(package: ModuleType) -> None:
     parts.estimator(batch)
     found = parts.loss(batch.select(*parts.stored))
     torch.testing.assert_close(found["kl_approx"], torch.tensor(0.0), atol=1e-5, rtol=0)
+
+
+def test_entropies_are_weighed_one_by_one(tmp_path: Path) -> None:
+    text = _schema().replace("entropy_coeff: 0.01", "entropy_coeff: {force: 0.25, move: 0.5}")
+    with imported(generate({"weighed.yaml": text}, "weighed"), "weighed", tmp_path) as made:
+        module = module_of(made, "weighed")
+        parts = module.PPOHarbor(small_config(module, entropy_coeff_force=0.0))
+        batch = next(iter(parts.collector))
+        parts.estimator(batch)
+        found = parts.loss(batch.select(*parts.stored))
+    entropy = parts.policy.get_dist(batch).dists["action", "move"].entropy().mean()
+    torch.testing.assert_close(found["loss_entropy"], -0.5 * entropy)
 
 
 def test_a_mask_is_of_one_action(package: ModuleType) -> None:

@@ -13,7 +13,6 @@ from specgen_std.transforms import (
     BinarizeReward,
     CatFrames,
     CatTensors,
-    FlattenAction,
     FlattenObservation,
     RandomTruncationTransform,
     RewardClipping,
@@ -149,10 +148,7 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [
-        (CatFrames, {"N": 2, "dim": -1, "future": True}),
-        (CatFrames, {"N": 2, "dim": -1, "mask_key": "mask"}),
         (CatTensors, {"unsqueeze_if_oor": True}),
-        (FlattenAction, {"action_shape": (2, 3)}),
         (ToTensorImage, {"shape_tolerant": True}),
         (RandomTruncationTransform, {"min_horizon": 1, "max_horizon": 2, "done_key": "done"}),
     ],

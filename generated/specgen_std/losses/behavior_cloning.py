@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cdd27415add8d74981fd51d13f3e3c53f175bf83fe39cd5f6b0ca398e66c61ec
+# specgen: sha256=b67bef2b6cec2d389045d3d03ec505753ce4160160b47a975976646092c23ea6
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class BCLoss(LossModule):
             else None
         )
         terms = bc_loss(
-            predicted, dist_log_prob, self._read(tensordict, keys.action, "action"),
+            predicted, dist_log_prob, self._read_without_gradient(tensordict, keys.action, "action"),
             random_actor_network=self.random_actor_network, loss_function=self.loss_function,
         )
         samples = self._samples(tensordict)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=51fa1c8edfe6acd8c4627b485275668987146d39c85cbb031f946fa02ce3c084
+# specgen: sha256=c7691bad8c9f7f22ac7fd74b12e8413b851476bf5ed11a58f284aa8347b116d4
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -744,8 +744,9 @@ class CQLLoss(LossModule):
         terms = cql_loss(
             next_q, qvalue_network_target_next_of_action, next_action_log_prob, q, log_p, q_new, random_q,
             next_actions_q, now_actions_q, next_actions_log_prob, now_actions_log_prob,
-            imitation_action_log_prob, dist_log_prob, self._read(tensordict, keys.action, "action"),
-            self._value_estimate(tensordict), loss_function=self.loss_function, fixed_alpha=self.fixed_alpha,
+            imitation_action_log_prob, dist_log_prob,
+            self._read_without_gradient(tensordict, keys.action, "action"), self._value_estimate(tensordict),
+            loss_function=self.loss_function, fixed_alpha=self.fixed_alpha,
             target_entropy=self.target_entropy if not self.fixed_alpha else None,
             temperature=self.temperature, min_q_weight=self.min_q_weight, max_q_backup=self.max_q_backup,
             deterministic_backup=self.deterministic_backup, with_lagrange=self.with_lagrange,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b5813f91bf9d865f20492b6b84751e2986abce5819ba522bc778d438e7a22fac
+# specgen: sha256=9f273b8697d6f03a17367d29b4a61931f7d0f22d240f36e823297bab6933a70a
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -83,13 +83,15 @@ def flatten_action_outer_flat(first_dim: int, last_dim: int, action_rank: int, a
 
 
 def flatten_action_inverse(
-    first_dim: int, last_dim: int, action_rank: int, action: Tensor, flat: Tensor
+    first_dim: int, last_dim: int, action_shape: Sequence[int] | None, action_rank: int, action: Tensor,
+    flat: Tensor,
 ) -> Tensor:
     """`action`, as the environment takes it.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        action_shape: the sizes of these axes, for `inv` where no environment tells them.
         action_rank: how many dimensions `action` has, without the batch's.
         action: any dtype [*batch, ...], read for its shape and dtype only.
         flat: any dtype [*batch, ...].
@@ -98,7 +100,9 @@ def flatten_action_inverse(
     return torch.unflatten(
         flat,
         last_dim if last_dim < 0 else last_dim - action_rank,
-        action.shape[
+        action_shape
+        if action_shape is not None
+        else action.shape[
             first_dim if first_dim < 0 else first_dim - action_rank : (
                 last_dim if last_dim < 0 else last_dim - action_rank
             )
@@ -138,6 +142,7 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
         self, first_dim: int = -2, last_dim: int = -1, in_keys_inv: Sequence[NestedKey] | None = None,
         out_keys_inv: Sequence[NestedKey] | None = None, in_keys: Sequence[NestedKey] | None = None,
         out_keys: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
+        action_shape: Sequence[int] | None = None,
     ) -> None:
         """Let the policy write one axis where the environment takes several that lie side by side.
 
@@ -149,10 +154,11 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
             in_keys: the keys that it works on (default: none; they are of recorded data).
             out_keys: the keys of `shown`, one for each input (default: `in_keys`).
             allow_positive_dim: whether both may count from the first axis behind the batch.
+            action_shape: the sizes of these axes, for `inv` where no environment tells them; >= 1.
 
         Raises:
             ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1
-                unless `allow_positive_dim`.
+                unless `allow_positive_dim`, or `action_shape` is not >= 1.
         """
         super().__init__(
             in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, in_keys=in_keys, out_keys=out_keys
@@ -164,6 +170,9 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
             raise ValueError(f"last_dim must be <= -1 unless allow_positive_dim, got {last_dim}")
         self.last_dim = last_dim
         self.allow_positive_dim = allow_positive_dim
+        if action_shape is not None and not all(one >= 1 for one in as_ints(action_shape, "action_shape")):
+            raise ValueError(f"action_shape must be >= 1, got {action_shape}")
+        self.action_shape = as_ints(action_shape, "action_shape")
 
     def _bind(self, env: EnvBase | None) -> list[FlattenActionKeys]:
         taken = [] if env is not None else self._select(env, self._in_keys or [], (), ANY_DTYPES)
@@ -192,7 +201,8 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
                 continue
             flat = self._require(outer_tensordict, key.flat)
             action = flatten_action_inverse(
-                self.first_dim, self.last_dim, self._inner_rank(key.action), self._inner(key.action), flat
+                self.first_dim, self.last_dim, self.action_shape, self._inner_rank(key.action),
+                self._inner(key.action, unread=self.action_shape is not None), flat,
             )
             self._write(tensordict, key.action, action)
         return tensordict

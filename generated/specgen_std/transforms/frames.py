@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fcf3c3d5ad01ed8ce49a4c6636012e2034c08f8c437b385c93c4a160b9f35005
+# specgen: sha256=fa3d6de462f4581aa7303ccb6ffce6eaf98f166878098e2755586e6d39aaf391
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.frame_samples import FrameSamples as CatFramesMethods
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, normal_keys
+from specgen_runtime.transforms.like import flag_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = ["CatFrames", "CatFramesKeys", "TimeMaxPool", "TimeMaxPoolKeys"]
@@ -29,9 +31,13 @@ class CatFramesKeys(NamedTuple):
     frame: NestedKey
     stacked: NestedKey
     """the last `N` frames, the newest behind"""
+    padded: NestedKey | None
+    """which of them are no frames of the episode"""
 
 
-def cat_frames_reset(N: int, dim: int, padding: str, padding_value: float, frame: Tensor) -> Tensor:
+def cat_frames_reset(
+    N: int, dim: int, padding: str, padding_value: float, future: bool, frame: Tensor
+) -> Tensor:
     """`stacked` at the start of an episode.
 
     Args:
@@ -39,25 +45,79 @@ def cat_frames_reset(N: int, dim: int, padding: str, padding_value: float, frame
         dim: the axis along which they stand, counted from the end.
         padding: what stands in place of frames before the first: the first one, or `padding_value`.
         padding_value: what stands there with `constant`.
+        future: put the next frames of an episode side by side, this one in front, of recorded data
+            alone; the padding stands behind the last one.
         frame: any dtype [*batch, ...].
     """
     # transforms.CatFrames.reset
     pad = frame if padding == "same" else torch.full_like(frame, padding_value)
-    return torch.cat((pad,) * (N - 1) + (frame,), dim=dim)
+    return (
+        torch.cat((frame,) + (pad,) * (N - 1), dim=dim)
+        if future
+        else torch.cat((pad,) * (N - 1) + (frame,), dim=dim)
+    )
 
 
-def cat_frames_step(dim: int, stacked: Tensor, next_frame: Tensor) -> Tensor:
+def cat_frames_reset_padded(N: int, future: bool, padded: Tensor) -> Tensor:
+    """`padded` at the start of an episode.
+
+    Args:
+        N: how many frames.
+        future: put the next frames of an episode side by side, this one in front, of recorded data
+            alone; the padding stands behind the last one.
+        padded: bool [*batch, N], read for its shape and dtype only.
+    """
+    # transforms.CatFrames.reset
+    return (
+        (
+            torch.arange(N, dtype=torch.int64, device=padded.device) > 0
+            if future
+            else torch.arange(N, dtype=torch.int64, device=padded.device) < N - 1
+        )
+        .expand(*padded.shape[:-1], N)
+        .clone()
+    )
+
+
+def cat_frames_step(dim: int, future: bool, stacked: Tensor, next_frame: Tensor) -> Tensor:
     """`stacked` after a step.
 
     Args:
         dim: the axis along which they stand, counted from the end.
+        future: put the next frames of an episode side by side, this one in front, of recorded data
+            alone; the padding stands behind the last one.
         stacked: any dtype [*batch, ...], before the step.
         next_frame: any dtype [*batch, ...], after the step.
     """
     # transforms.CatFrames.step
-    return torch.cat(
-        (stacked.narrow(dim, next_frame.shape[dim], stacked.shape[dim] - next_frame.shape[dim]), next_frame),
-        dim=dim,
+    kept = stacked.shape[dim] - next_frame.shape[dim]
+    return (
+        torch.cat((next_frame, stacked.narrow(dim, 0, kept)), dim=dim)
+        if future
+        else torch.cat(
+            (
+                stacked.narrow(dim, next_frame.shape[dim], stacked.shape[dim] - next_frame.shape[dim]),
+                next_frame,
+            ),
+            dim=dim,
+        )
+    )
+
+
+def cat_frames_step_padded(N: int, future: bool, padded: Tensor) -> Tensor:
+    """`padded` after a step.
+
+    Args:
+        N: how many frames.
+        future: put the next frames of an episode side by side, this one in front, of recorded data
+            alone; the padding stands behind the last one.
+        padded: bool [*batch, N], before the step.
+    """
+    # transforms.CatFrames.step
+    return (
+        torch.cat((torch.zeros_like(padded)[..., :1], padded.narrow(-1, 0, N - 1)), dim=-1)
+        if future
+        else torch.cat((padded[..., 1:], torch.zeros_like(padded)[..., :1]), dim=-1)
     )
 
 
@@ -70,13 +130,16 @@ class CatFrames(GeneratedTransform[CatFramesKeys], CatFramesMethods):
     Writes, for each of them:
         `stacked`, of the type that is computed; carried from step to step: the last `N` frames, the
             newest behind
+        `padded`, bool [*batch, N]; carried from step to step; only with `mask_key`: which of them are
+            no frames of the episode
     """
 
     _methods = CatFramesMethods
     _reads = ("frame",)
-    _writes = ("stacked",)
-    _recalls = ("stacked",)
-    _carries = ("stacked",)
+    _writes = ("stacked", "padded")
+    _recalls = ("stacked", "padded")
+    _carries = ("stacked", "padded")
+    _optional = ("padded",)
     _follows: ClassVar[Mapping[str, Follows]] = {"stacked": Follows("structural")}
     _beside: ClassVar[Mapping[str, str]] = {"stacked": "frame"}
     _logical = True
@@ -84,12 +147,14 @@ class CatFrames(GeneratedTransform[CatFramesKeys], CatFramesMethods):
     _reset_keyword = "reset_key"
     _done_keyword = "done_key"
     _inverse_keyword = "as_inverse"
+    _backward_param = "future"
 
     def __init__(
         self, N: int, dim: int, in_keys: Sequence[NestedKey] | None = None,
         out_keys: Sequence[NestedKey] | None = None, padding: Literal["same", "constant"] = "same",
         padding_value: float = 0.0, as_inverse: bool = False,
         reset_key: NestedKey | Sequence[NestedKey] | None = None, done_key: NestedKey | None = None,
+        future: bool = False, mask_key: NestedKey | None = None,
     ) -> None:
         """Put the last frames of an episode side by side.
 
@@ -106,11 +171,15 @@ class CatFrames(GeneratedTransform[CatFramesKeys], CatFramesMethods):
                 compared with these.
             done_key: the flag that ends the episodes of recorded data (default: the `done` of the root-most
                 done set above a key).
+            future: put the next frames of an episode side by side, this one in front, of recorded data
+                alone; the padding stands behind the last one.
+            mask_key: the key of `padded` (default: none, and there is none).
 
         Raises:
             ValueError: if `N` is not >= 1, or `dim` is not <= -1, or `padding` is none of same, constant.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.mask_key = None if mask_key is None else normal_key(mask_key)
         self.reset_key = None if reset_key is None else normal_keys(reset_key)
         self.done_key = None if done_key is None else normal_key(done_key)
         self.as_inverse = as_inverse
@@ -124,25 +193,41 @@ class CatFrames(GeneratedTransform[CatFramesKeys], CatFramesMethods):
             raise ValueError(f"padding must be one of 'same', 'constant', got {padding!r}")
         self.padding = padding
         self.padding_value = padding_value
+        self.future = future
 
     def _bind(self, env: EnvBase | None) -> list[CatFramesKeys]:
         frame = self._select(env, self._in_keys, ("pixels",), ANY_DTYPES)
         stacked = self._named(self._out_keys, frame, "out_keys")
-        return [CatFramesKeys(*keys) for keys in zip(frame, stacked, strict=True)]
+        padded = [self.mask_key] * len(frame)
+        return [CatFramesKeys(*keys) for keys in zip(frame, stacked, padded, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            if key.padded is not None:
+                specs[key.padded] = flag_like(self._row_spec(key.padded, (self.N,)))
+        return specs
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
             frame = self._require(tensordict_reset, key.frame)
-            stacked = cat_frames_reset(self.N, self.dim, self.padding, self.padding_value, frame)
+            stacked = cat_frames_reset(self.N, self.dim, self.padding, self.padding_value, self.future, frame)
             self._keep(tensordict_reset, key.stacked, stacked)
+            if key.padded is not None:
+                padded = cat_frames_reset_padded(self.N, self.future, self._blank(key.padded))
+                self._keep(tensordict_reset, key.padded, padded)
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
             stacked = self._recall(tensordict, key.stacked)
             next_frame = self._require(next_tensordict, key.frame)
-            next_stacked = cat_frames_step(self.dim, stacked, next_frame)
+            next_stacked = cat_frames_step(self.dim, self.future, stacked, next_frame)
             self._keep(next_tensordict, key.stacked, next_stacked)
+            if key.padded is not None:
+                padded = self._recall(tensordict, key.padded)
+                next_padded = cat_frames_step_padded(self.N, self.future, padded)
+                self._keep(next_tensordict, key.padded, next_padded)
         return next_tensordict
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -11,8 +11,6 @@ from torch import nn
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
-from specgen_runtime.modules.recurrent.base import RecurrentModule
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 from specgen_runtime.params import int_param
 from specgen_runtime.specs import TensorSpec
@@ -38,7 +36,7 @@ def with_primers(env: EnvBase[Any], policy: Any) -> EnvBase[Any]:
     known = {as_tuple(key) for key in (*env.observation_keys, *env.state_keys)}
     added: list[Transform] = [
         EpisodeStarts(key[-1])
-        for key in dict.fromkeys(as_tuple(key) for part in policy.modules() for key in _first_steps(part))
+        for key in dict.fromkeys(map(as_tuple, _first_steps(policy)))
         if key not in known
     ]
     primers = get_primers_from_module(policy, warn=False)
@@ -50,11 +48,12 @@ def with_primers(env: EnvBase[Any], policy: Any) -> EnvBase[Any]:
     return TransformedEnv(env, Compose(*added)) if added else env
 
 
-def _first_steps(module: nn.Module) -> list[NestedKey]:
-    """Where a module reads whether a step is the first of its episode."""
-    if isinstance(module, RecurrentModule):
-        return [module.in_keys[-1]]
-    return [module.is_init_key] if isinstance(module, OrnsteinUhlenbeckProcessModule) else []
+def _first_steps(policy: nn.Module) -> Iterator[NestedKey]:
+    """Where modules of a policy read whether a step is the first of its episode: each says it as its `is_init_key`."""
+    for module in policy.modules():
+        key: NestedKey | None = getattr(module, "is_init_key", None)
+        if key is not None:
+            yield key
 
 
 def with_transform(
@@ -101,6 +100,8 @@ class EpisodeStartsKeys(NamedTuple):
 
 class EpisodeStarts(GeneratedTransform[EpisodeStartsKeys]):
     """Writes, beside the done flag of every root-most done set, bool of its shape: whether a step is the first of its episode.
+
+    It is `InitTracker` for one done set at least: that one is generated, and the runtime stands below what is.
 
     Args:
         name: of the entries.

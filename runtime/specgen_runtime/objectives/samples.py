@@ -71,7 +71,8 @@ def sample_var(
     dims = _dims(x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
     centre = _masked(x, mask, 0.0).sum(dims, keepdim=True) / _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
-    squares = _masked((x - centre).square(), mask, 0.0)
+    # selected before the square: the derivative of the square of NaN is NaN, even times 0
+    squares = _masked(x - centre, mask, 0.0).square()
     return _result(squares.sum(dims, keepdim=True) / number_of, x, keep)
 
 
@@ -105,13 +106,13 @@ def sample_standardized(x: Tensor, mask: Tensor | None = None, keep: Sequence[in
         keep: likewise.
 
     Returns:
-        Like ``x``: ``x`` itself where one sample counts, or none.
+        Like ``x``: ``x`` itself where one sample counts, or none. Any numbers stand for samples that don't count.
     """
-    if mask is None and x.numel() < 2:
+    if mask is None and _number(x, keep) < 2:
         return x
     deviation, centre = sample_std(x, mask, keep), sample_mean(x, mask, keep)
-    standardized = (x - centre) / deviation.clamp(min=1e-6)
-    return standardized if mask is None else torch.where(sample_count(x, mask) > 1, standardized, x)
+    standardized = (_masked(x, mask, 0.0) - centre) / deviation.clamp(min=1e-6)
+    return standardized if mask is None else torch.where(sample_count(x, mask, keep) > 1, standardized, x)
 
 
 def sample_effective_fraction(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:

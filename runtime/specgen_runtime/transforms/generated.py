@@ -23,7 +23,8 @@ from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.key_finding import INPUTS
 from specgen_runtime.transforms.keys import leaf_keys, refuse_reset_keys, remove
 from specgen_runtime.transforms.methods import refuse_hidden_methods
-from specgen_runtime.transforms.offline import map_moments, recorded_moments, replay
+from specgen_runtime.transforms.offline import map_moments, recorded_moments
+from specgen_runtime.transforms.replays import refuse_moments, replay, replays_inversely
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         _reset_keyword: the attribute that says which masks begin what is carried anew, if users may say so.
         _done_keyword: that which says which flag ends the episodes of recorded data.
         _inverse_keyword: that which says that recorded data are replayed by `inv`, not by `forward`.
+        _backward_param: that which says that they are replayed from the end of each episode.
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
         _moment_before: the last moment that it has transformed in no environment, if steps read it.
@@ -57,6 +59,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _reset_keyword: str | None = None
     _done_keyword: str | None = None
     _inverse_keyword: str | None = None
+    _backward_param: str | None = None
     _policy: tuple[str, ...] = ()
     _methods: type | None = None
     _networks: dict[str, RowNetwork]
@@ -115,10 +118,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
             refuse_reset_keys(self, self._reset_keyword)
-            if self._replays_inversely and self.parent is not None:
-                raise ValueError(
-                    f"{type(self).__name__} with {self._inverse_keyword}=True is for replay buffers only"
-                )
+            if self.parent is not None:
+                refuse_moments(self)
             self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
 
@@ -249,7 +250,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             raise NotImplementedError(
                 f"{type(self).__name__} works in environments only, not on recorded data"
             )
-        if self._replays_inversely or (self._drops_inverse and not self._writes and not self._drops):
+        if replays_inversely(self) or (self._drops_inverse and not self._writes and not self._drops):
             return tensordict  # all that it does is done by `inv`
         if self._sequential:
             return replay(self, tensordict)
@@ -267,14 +268,9 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             bound._dropped(moment)
         return tensordict
 
-    @property
-    def _replays_inversely(self) -> bool:
-        """Whether recorded data are replayed on the way into a replay buffer, not by `forward`."""
-        return self._inverse_keyword is not None and bool(getattr(self, self._inverse_keyword))
-
     def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
         tensordict = super()._inv_recorded(tensordict)
-        return replay(self, tensordict) if self._replays_inversely else tensordict
+        return replay(self, tensordict) if replays_inversely(self) else tensordict
 
     def _map_offline(self, tensordict: TensorDictBase) -> None:
         """Map what stands at the root and under ``"next"``; in place."""
@@ -359,6 +355,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         Raises:
             ValueError: the moment before has another batch size.
         """
+        refuse_moments(self)
         if (before := self._moment_before) is None:
             return self._reset(moment, moment)
         if before.batch_size != moment.batch_size:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -16,11 +16,11 @@ from specgen_runtime.specs.values import equal
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
-from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
-from specgen_runtime.transforms.keys import each_key, leaf_keys, normal_key, remove
+from specgen_runtime.transforms.keys import each_key, leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
+from specgen_runtime.transforms.parting import PartingTransform
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-class InverseTransform(EntriesTransform[Row, InverseRow]):
+class InverseTransform(PartingTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
@@ -55,17 +55,16 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
-    _known_parts: dict[NestedKey, torch.Size] | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._known_inner, self._known_bounds, self._known_classes, self._known_parts = {}, {}, {}, None
+        self._known_inner, self._known_bounds, self._known_classes = {}, {}, {}
         self._recorded_batch: torch.Size | None = None  # while recorded data of another batch size are turned
 
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={}, _known_parts=None)
+        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={})
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._inv_apply_transform is Transform._inv_apply_transform:
@@ -92,10 +91,6 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         return self._inverse_map(outer, True)
 
     # ------------------------------------------------------------------- specs
-
-    def _outer_specs(self, key: InverseRow) -> dict[NestedKey, TensorSpec]:
-        """The specs of what the policy writes in a repetition, by key."""
-        return {}
 
     def _map_specs_inv(self, specs: Composite) -> None:
         if type(self)._outer_specs is InverseTransform._outer_specs:
@@ -215,88 +210,19 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                 )
         self._write(tensordict, key, value)
 
-    def _in_place_of(self, keys: str, keyword: str, given: NestedKey | None, default: NestedKey) -> NestedKey:
-        """The key that the policy writes in place of several.
+    def _inner(self, key: NestedKey, *, unread: bool = False) -> Tensor:
+        """A tensor of the shape, dtype and device of what the environment is given.
 
         Args:
-            keys: the argument that names these.
-            keyword, given: the argument that names the key, and what it was given.
-            default: the key without it.
+            key: what it is given.
+            unread: whether parameters stand in for its shape, so that outside of environments any tensor does.
 
         Raises:
-            ValueError: if the key is named, and none of these.
+            RuntimeError: it is part of no environment that could tell.
         """
-        if given is None:
-            return default
-        if not self._in_keys_inv:
-            raise ValueError(
-                f"{type(self).__name__}: {keyword} is what the policy writes in place of {keys}, which are not given"
-            )
-        return normal_key(given)
-
-    def _together(self, keys: list[NestedKey]) -> list[list[NestedKey]]:
-        """Keys that are read together, for the one repetition that there is; none where nobody named any."""
-        return [keys] if keys else []
-
-    @contextmanager
-    def _parting(self, written: TensorDictBase, made: TensorDictBase, row: InverseRow) -> Iterator[None]:
-        """Compute several keys in the block of what the policy wrote in their place, which is as large as they are.
-
-        Args:
-            written: what the policy wrote.
-            made: takes what the environment is given.
-            row: the keys.
-
-        Raises:
-            RuntimeError: if what the policy wrote has another shape.
-        """
-        known = self.parent is not None or self._given is not None
-        if known and not self._draws_zeros:
-            self._check_parts(written, self._dims_of_parts(made, row), row)
-        try:
-            yield
-        except IndexError as error:
-            shapes = ", ".join(
-                f"{key!r} {list(written[key].shape)}" for key in self._fields(self._takes, [row])
-            )
-            parts = self._fields(self._gives, [row])
-            raise RuntimeError(
-                f"{type(self).__name__} makes {len(parts)} entries of {shapes}, which is too small: {error}"
-            ) from error
-        if not known:
-            self._check_parts(written, self._dims_of_parts(made, row), row)
-
-    def _check_parts(
-        self, written: TensorDictBase, wanted: Mapping[NestedKey, torch.Size], row: InverseRow
-    ) -> None:
-        for key, dims in wanted.items():
-            shape = (*written.batch_size, *dims)
-            if (value := self._read(written, key, tolerant=True)) is not None and value.shape != shape:
-                parts = ", ".join(map(repr, self._fields(self._gives, [row])))
-                raise RuntimeError(
-                    f"{type(self).__name__} reads {key!r} of the shape {list(value.shape)}, and in place of {parts} stands"
-                    f" {list(shape)}"
-                )
-
-    def _dims_of_parts(self, made: TensorDictBase, row: InverseRow) -> dict[NestedKey, torch.Size]:
-        """The dimensions of what the policy writes in place of several keys; in no environment those of such data."""
         if self.parent is None and self._given is None:
-            twin = self.clone()
-            parts = {key: made[key] for key in self._fields(self._gives, [row])}
-            given = {
-                key: Unbounded(shape=one.shape[made.ndim :], dtype=one.dtype) for key, one in parts.items()
-            }
-            twin.__dict__["_given"] = Composite(given)
-            return {key: spec.shape for key, spec in twin._outer_specs(row).items()}
-        if self._known_parts is None:
-            rank, specs = self._batch_dims(), self._outer_specs(row)
-            self.__dict__["_known_parts"] = {key: spec.shape[rank:] for key, spec in specs.items()}
-        assert self._known_parts is not None
-        return self._known_parts
-
-    def _inner(self, key: NestedKey) -> Tensor:
-        """A tensor of the shape, dtype and device of what the environment is given."""
-        if self.parent is None and self._given is None:
+            if unread:
+                return torch.zeros(())
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}, which its inverse"
                 " makes: call it behind one, TransformedEnv(env, transform).transform.inv(...)"
@@ -417,11 +343,13 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
         for rank in range(_MOST_DIMS) if data is not None else ():
             twin = self.clone()
-            inner = {each: Unbounded(shape=(1,) * rank) for each in self._fields(self._gives, [row])}
-            twin.__dict__["_given"] = Composite(inner)
+            # Without numbers, since parameters that say sizes need not fit; one row, of which no axis is taken.
+            blank = Unbounded(shape=(1,) * (rank + 1), device="meta")
+            given = Composite(dict.fromkeys(self._fields(self._gives, [row]), blank), shape=(1,))
+            twin.__dict__.update(_given=given, _data=TensorDict({}, [1]))
             with suppress(RuntimeError, IndexError, ValueError):
                 outer = twin._outer_specs(row)
-                if all(_rank_in(data, each) == len(spec.shape) for each, spec in outer.items()):
+                if all(_rank_in(data, each) == len(spec.shape) - 1 for each, spec in outer.items()):
                     return rank
         raise RuntimeError(
             f"{type(self).__name__} is part of no environment that could tell the shape of {key!r}"

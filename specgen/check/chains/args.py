@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
 from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.param_arguments import check_argument
+from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -47,6 +48,14 @@ class Arguments:
         """What is given, by keyword, in the order written."""
         known: dict[str, Any] = {**self.params, **self.lists, **self.places, **self.names, **self.networks}
         return {name: known[name] for name in self.given}
+
+    def asked(self, outputs: Iterable[Output]) -> dict[str, Key]:
+        """The keys of those of some outputs that are there only where users give one."""
+        return {
+            output.name: self.places[output.keyword]
+            for output in outputs
+            if output.left_out and output.keyword in self.places
+        }
 
 
 def read_arguments(

@@ -199,7 +199,7 @@ class Binder:
             named = {**static, **sizes}
             written: dict[str, Entry] = {}
             for output in declared:
-                if not output.exists({**arguments.params, **row}):
+                if not output.exists({**arguments.params, **row, **arguments.asked(declared)}):
                     continue
                 followed = None if output.each is None else row[output.each]
                 if output.hidden:
@@ -276,7 +276,7 @@ class Binder:
                     if entry is not None:
                         row[role.name] = entry
         # a flag is that of several repetitions, which the keys in front of it tell apart
-        order = [role.name for role in sorted(transform.forward, key=_is_flag)]
+        order = [role.name for role in sorted(transform.forward, key=lambda role: role.form == "flag")]
         return [
             dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
         ]
@@ -395,8 +395,3 @@ _JOINT = "_-|-_"
 
 _RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
 """Roles are found behind those that they name."""
-
-
-def _is_flag(role: Role) -> bool:
-    """Whether a role is a done flag of what another one stands for."""
-    return role.form == "flag"

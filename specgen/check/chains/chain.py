@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from specgen.check.chains.args import read_arguments
+from specgen.check.chains.args import Arguments, read_arguments
 from specgen.check.chains.bind import Binder
 from specgen.check.chains.inverse_bounds import warn_beyond_bounds
 from specgen.check.chains.model import CheckedChain, Instance
@@ -119,6 +119,9 @@ def check_chain(
         arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
         if arguments is None:
             complete = False
+        elif refusal := _ahead(transforms[kind].value, arguments):
+            complete = False
+            mine.add(refusal)
         elif complete:
             instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
             if instance is not None:
@@ -162,3 +165,13 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
         help = "leave it out of the chain, and call it on rollouts"
         return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
     return None
+
+
+def _ahead(transform: CheckedTransform, arguments: Arguments) -> Diagnostic | None:
+    """What to say of a transform that replays recorded data from the end; None for any other."""
+    param = transform.backward_param
+    if param is None or not arguments.params[param]:
+        return None
+    message = f"`{transform.name}` with `{param}: true` computes something of recorded data only"
+    help = f"leave `{param}` out here, and call the class on rollouts"
+    return offline_rules.ONLY_OFFLINE.at(arguments.span(param), message, help=help)

@@ -7,17 +7,18 @@ from dataclasses import field
 from typing import Any
 
 from specgen.check.chains.args import Arguments
+from specgen.check.chains.bound_tables import bound_tables, table_symbols, tables_scope
 from specgen.check.chains.inverse_bounds import tensor_values
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.position import Position
-from specgen.check.chains.scope import base_scope, shape_of
+from specgen.check.chains.scope import base_scope
 from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import sizes_of, written_entry
-from specgen.check.model import Constant, Entry, Statement, identifier
+from specgen.check.model import Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, KindsDifferError, Way, followed
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
-from specgen.check.transforms.inverse import bound_names, classes_name
+from specgen.check.transforms.inverse import classes_name
 from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.check.transforms.several_given import several_given
@@ -28,7 +29,6 @@ from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, infer
 from specgen.expr.sizes import Dim, Rest
-from specgen.expr.spec_limits import Bound, flatten
 from specgen.expr.symbols import Key
 from specgen.values import dataclass, replace
 
@@ -214,10 +214,10 @@ class InverseBinder:
         params = self.instance.params.items()
         numbers = {**{name: value for name, value in params if isinstance(value, int)}, **sizes}
         tables = dict(bound_tables(self.instance, self.transform.backward, row.inputs))
-        scope = base_scope(self.instance) | _sizes_scope(sizes) | _tables_scope(self.instance, tables)
+        scope = base_scope(self.instance) | _sizes_scope(sizes) | tables_scope(self.instance, tables)
         likes: dict[str, Statement] = {}
         written: dict[str, Entry] = {}
-        facts = dict(_tables_scope(self.instance, tables))
+        facts = dict(tables_scope(self.instance, tables))
         for output in outputs:
             entry = row.inputs[output.each] if output.each else next(iter(row.inputs.values()))
             key = self._key(output, entry, names)
@@ -232,7 +232,7 @@ class InverseBinder:
                 counts = made.spec.nvec
                 list_ = Type("list", (len(counts),), "lit")
                 facts[named[0]] = Binding(list_, ANYTHING, what="classes", items=made.spec.counts)
-        used = {symbol.path: table for symbol, table in _symbols(self.instance, tables)}
+        used = {symbol.path: table for symbol, table in table_symbols(self.instance, tables)}
         bound = replace(row, outputs=written, sizes=sizes, facts=facts, tables=used)
         typed = typed_row(self.instance, bound, self.arguments.span, self.sink, inverse=True)
         return self._with_specs(typed, likes) if len(self.sink) == before else None
@@ -358,47 +358,6 @@ class InverseBinder:
                 return row
             made[name] = replace(entry, spec=spec)
         return replace(row, outputs=made)
-
-
-def bound_tables(
-    instance: Instance, roles: Sequence[Role], inputs: Mapping[str, Entry]
-) -> Iterator[tuple[str, Constant]]:
-    """The bounds of what the environment takes, as tables of the chain, by what expressions call them."""
-    for role in roles:
-        entry = inputs.get(role.name)
-        for (name, argument), side in zip(bound_names(role), ("low", "high"), strict=False):
-            if entry is None:
-                continue
-            bound: Bound = getattr(entry.spec, side)
-            value = _listed(bound)
-            own = argument.removeprefix(f"{role.name}_")
-            called = f"{instance.field}_{entry.name}_{own}"
-            type_ = Type(entry.spec.dtype, shape_of(value), "const")
-            yield name, Constant(called, type_, value, f"the {side} bounds of `{entry.dotted}`")
-
-
-def _listed(bound: Bound) -> Any:
-    return [_listed(one) for one in bound] if isinstance(bound, tuple) else bound
-
-
-def _symbols(instance: Instance, tables: Mapping[str, Constant]) -> Iterator[tuple[Symbol, Constant]]:
-    for name, table in tables.items():
-        path = f"{instance.path}.{table.name}"
-        numbers = list(flatten(table.value if not isinstance(table.value, list) else _tupled(table.value)))
-        values = Interval(min(numbers), max(numbers))
-        yield Symbol(path, identifier(name.replace("(", "_").replace(")", "")), table.type, values), table
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
-
-
-def _tables_scope(instance: Instance, tables: Mapping[str, Constant]) -> dict[str, Binding]:
-    symbols = [symbol for symbol, _ in _symbols(instance, tables)]
-    return {
-        name: Binding(symbol.type, symbol.interval, what="bound", symbol=symbol)
-        for name, symbol in zip(tables, symbols, strict=True)
-    }
 
 
 def _sizes_scope(sizes: Mapping[str, int]) -> dict[str, Binding]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from specgen.check.chains.model import Instance, Row
+from specgen.check.model import Statement
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.names import NTH
 from specgen.expr import ANYTHING, Binding, Interval, Symbol, Type, point
 
 
@@ -77,3 +79,12 @@ def _flat(value: Any) -> Any:
             yield from _flat(item)
     else:
         yield value
+
+
+def of_part(statement: Statement, scope: dict[str, Binding]) -> dict[str, Binding]:
+    """What a statement of an inverse reads; for one of several keys, `parts.1`, its number and the key itself, too."""
+    role, _, number = statement.target.partition(".")
+    if not number:
+        return scope
+    nth = Binding(Type("int64", (), "lit"), point(int(number)), static=int(number), what="number of a key")
+    return {**scope, role: scope[statement.target], NTH: nth}

@@ -7,11 +7,10 @@ from functools import partial
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.scope import base_scope, given_keys, interval_of, shape_of
+from specgen.check.chains.scope import base_scope, given_keys, interval_of, of_part, shape_of
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
-from specgen.check.transforms.names import NTH
 from specgen.check.transforms.networks import network_function, network_symbol, readable, with_sizes
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -111,7 +110,7 @@ class _Typing:
             typed: list[Statement] = []
             for statement in statements:
                 made = self._statement(
-                    phase, statement, _of_part(statement, scope) if phase == "inverse" else scope
+                    phase, statement, of_part(statement, scope) if phase == "inverse" else scope
                 )
                 if made is None:
                     return
@@ -349,15 +348,6 @@ class _Typing:
             )
         )
         return True
-
-
-def _of_part(statement: Statement, scope: dict[str, Binding]) -> dict[str, Binding]:
-    """What a statement of an inverse reads; for one of several keys, `parts.1`, its number and the key itself, too."""
-    role, _, number = statement.target.partition(".")
-    if not number:
-        return scope
-    nth = Binding(Type("int64", (), "lit"), point(int(number)), static=int(number), what="number of a key")
-    return {**scope, role: scope[statement.target], NTH: nth}
 
 
 def _spec_within(type_: Type, values: Interval) -> SpecType:

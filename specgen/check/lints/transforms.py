@@ -38,6 +38,7 @@ def lint_transform(
     statements = [statement for section in sections.values() for statement in section.statements]
     reads = frozenset[str]().union(*(statement.reads for statement in statements))
     reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
+    reads |= {transform.backward} if transform.backward is not None else set()
     conditions = [output.when for output in outputs] + [drop.when for drop in drops]
     conditions += [role.sorted for role in roles]
     reads = reads.union(*(condition.names for condition in conditions if condition is not None))

@@ -96,10 +96,12 @@ class ActionReader:
         """Whether the loss takes one action, and there are several, which is reported once for the loss."""
         several = self.env.actions if self.env.chat is None else ()
         vector = any(one.name == "action" and one.type is not None for one in self.loss.loss.roles)
+        distance = self.loss.arguments.get("loss_function")
         about = (
             role.name
             for role in self.loss.loss.networks
-            if self._is_of_one_action(role) or (role.policy and vector)
+            if self._is_of_one_action(role)
+            or (role.policy and vector and not (role.certain and distance in (None, "cross_entropy")))
         )
         name = next((self.declared[one] for one in about if one in self.declared), None)
         if name is None or len(several) < 2:
@@ -107,9 +109,7 @@ class ActionReader:
         listed = " and ".join(f"`{one.dotted}`" for one in several)
         message = f"`{self.loss.loss.name}` takes one action, and `{self.env.name}` has {listed}"
         notes = [Note("the environment", self.env.span)]
-        help = (
-            "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`"
-        )
+        help = "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`, `BCLoss` without `loss_function`"
         kinds = {support_of(one.spec) for one in several}
         if kinds <= {"bounded", "unbounded"}:
             size = sum(math.prod(one.stored_shape) for one in several)

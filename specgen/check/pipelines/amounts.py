@@ -15,9 +15,9 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineOptimizer,
     Setting,
-    TargetUpdates,
 )
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -48,8 +48,8 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
     total = limits.updates if isinstance(data, RecordedData) else limits.frames
     assert total is not None
     _check_due(limits, total, sink)
-    if pipeline.targets is not None:
-        _check_targets(pipeline.targets, _updates_of(data, limits), sink)
+    for one in {targets.amount: targets for targets in pipeline.targets}.values():
+        _check_targets(one, _updates_of(data, limits), sink)
     for loss, values in zip(pipeline.losses, given, strict=True):
         _check_advantages(loss.estimation, values, sink)
     for optimizer in pipeline.optimizers:

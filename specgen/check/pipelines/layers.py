@@ -10,6 +10,7 @@ from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers,
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.readable import how_to_read, is_image, is_index, is_vector, unread_observation
 from specgen.check.pipelines.seen import Seen, unread_group, wrong_layers
 from specgen.check.python_source import python_source
 from specgen.diagnostics import Note, Sink, Span, suggestion
@@ -170,7 +171,12 @@ class LayersReader:
             if trunk is not None:
                 found = [entry for entry in found if entry.role == "action"]
             elif body.cnn is None and body.python is None:
-                self._report_unread_image(name, found)
+                # who reads `observation` alone takes the others for what they are: beside it
+                observed = () if self._observation in known else self.env.observed
+                missed = unread_observation(name, found, self.env.observations, observed)
+                if missed is not None:
+                    message, help = missed
+                    self.sink.add(layer_rules.UNREAD.at(self._span(name), message, help=help))
         if body.cnn is not None or (trunk is not None and not found):
             return tuple(found)  # what convolutions read is checked with them
         readable = (lambda entry: entry.type.dtype == "float32") if body.python is not None else is_vector
@@ -185,8 +191,7 @@ class LayersReader:
         elif wrong is None:
             there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
             message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
-            if any(is_image(one) for one in self.env.observations):
-                help = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
+            help = how_to_read(self.env.observed)
         elif wrong.role == "action" and not body.in_:
             message = (
                 f"`{name}` reads actions that are numbers, and `{wrong.dotted}` is one of {wrong.spec.n}"
@@ -198,22 +203,9 @@ class LayersReader:
             message = f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
         else:
             message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
-            if is_image(wrong):
-                help = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
+            help = how_to_read([wrong])
         self.sink.add(rules.NETWORK_INPUT.at(self._span(name), message, help=help))
         return None
-
-    def _report_unread_image(self, name: str, read: Sequence[Entry]) -> None:
-        """Report an image beside the vectors that a network reads, of which it doesn't say that they are all."""
-        seen = [entry for entry in read if entry.role != "action" and is_vector(entry)]
-        image = next((entry for entry in self.env.observations if is_image(entry)), None)
-        if not seen or image is None:
-            return
-        what = " and ".join(f"`{entry.dotted}`" for entry in seen)
-        message = f"`{name}` has no convolutions: it reads {what}, and not `{image.dotted}`, {image.type}"
-        listed = ", ".join(entry.dotted for entry in read)
-        help = f"give it convolutions, `cnn: [[32, 8, 4], [64, 4, 2]]`; or write `in: [{listed}]`, if this is meant"
-        self.sink.add(layer_rules.UNREAD_IMAGE.at(self._span(name), message, help=help))
 
     def observed(self, body: NetworkBody) -> Sequence[Entry]:
         """All that is observed and layers can read: images where there are convolutions, else vectors, else an index."""
@@ -377,21 +369,3 @@ _CHANNELS_FIRST = (
 def _is_channels_last(shape: tuple[int, ...]) -> bool:
     """Whether the last size of an image is most likely that of its channels."""
     return shape[-1] in (1, 3, 4) and min(shape[:-1]) > 4
-
-
-def is_image(entry: Entry) -> bool:
-    """Whether an entry has three dimensions."""
-    return len(entry.stored_shape) == 3 and entry.spec.kind not in ("categorical", "onehot")
-
-
-def is_vector(entry: Entry) -> bool:
-    """Whether linear layers can read an entry as it is."""
-    onehot = entry.spec.kind == "onehot"
-    return len(entry.stored_shape) == 1 and (
-        entry.type.dtype == "float32" or (onehot and entry.role == "action")
-    )
-
-
-def is_index(entry: Entry) -> bool:
-    """Whether an entry is one of finitely many, which stands one-hot in front of layers."""
-    return entry.spec.kind == "categorical" and not entry.spec.shape

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss, CoefficientPart, LossRole
+from specgen.check.losses.model import CheckedLoss, LossRole
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.losses.updates import NEXT
 from specgen.check.model import REQUIRED, AgentGroup, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
+from specgen.check.pipelines.coefficients import numbers_of_actions, numbers_of_pair, parts_of, weighs_actions
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
@@ -50,6 +51,7 @@ class LossArguments:
         settings: numbers, by keyword.
         schedules: those that change in training, by keyword.
         pairs: pairs of numbers, by keyword.
+        by_action: numbers for each of several actions, by keyword and the key of the action below what holds all of them.
         arguments: other values, by keyword.
         values: the value of every parameter of the loss.
         place: where they stand.
@@ -62,6 +64,7 @@ class LossArguments:
     settings: dict[str, Setting]
     schedules: dict[str, Amount]
     pairs: dict[str, tuple[Setting, ...]]
+    by_action: dict[str, dict[Key, Setting]]
     arguments: dict[str, object]
     values: dict[str, object]
     place: tuple[str, ...]
@@ -130,7 +133,8 @@ def _read_loss(
         loss, keys = of_group(loss, group, env)
     elif env is not None and env.chat is None:  # losses over conversations say which tokens are the action
         loss, keys = _of_action(loss, env)
-    return _arguments(file, name, (*place, key.text), loss, keys, group, numbers, sink)
+    seen = None if env is None else env.of_agent(group)
+    return _arguments(file, name, (*place, key.text), loss, keys, group, seen, numbers, sink)
 
 
 def _of_action(loss: CheckedLoss, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
@@ -170,12 +174,13 @@ def _arguments(
     loss: CheckedLoss,
     keys: dict[str, Key],
     group: AgentGroup | None,
+    env: PipelineEnv | None,
     numbers: Numbers,
     sink: Sink,
 ) -> LossArguments:
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
     values = {param.name: _default(param) for param in loss.params}
-    made = LossArguments(name, group, loss, keys, {}, {}, {}, {}, values, place)
+    made = LossArguments(name, group, loss, keys, {}, {}, {}, {}, {}, values, place)
     changing = frozenset(may_change(loss))
     asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
@@ -193,7 +198,7 @@ def _arguments(
             nonzero = key.text in asked and not (isinstance(value, Scalar) and value.value == 0)
             here = place[2:]
             fact = fact_of(param, nonzero=nonzero)
-            if parts := _parts_of(loss, key.text):  # one number is both
+            if parts := parts_of(loss, key.text):  # one number is both
                 fact = replace(
                     fact, range=tuple(dict.fromkeys(bound for one in parts for bound in one.range))
                 )
@@ -212,9 +217,14 @@ def _arguments(
                 numbers.settings.pop(setting.name, None)
             else:
                 made.settings[key.text] = setting
-        elif isinstance(value, SequenceNode) and len(value.items) == len(_parts_of(loss, key.text)):
-            made.pairs[key.text] = tuple(_pair(name, loss, place, key.text, param, numbers))
+        elif isinstance(value, SequenceNode) and len(value.items) == len(parts_of(loss, key.text)):
+            made.pairs[key.text] = tuple(numbers_of_pair(name, loss, place, key.text, param, numbers))
             made.values[key.text] = tuple(one.default for one in made.pairs[key.text])
+        elif isinstance(value, MappingNode) and env is not None and weighs_actions(loss, key.text):
+            here = (*place, key.text)
+            found = numbers_of_actions(file, here, value, param, env, name, numbers, sink)
+            if found is not None:
+                made.by_action[key.text] = found
         else:
             made.arguments[key.text] = made.values[key.text] = check_argument(param, value, loss.name, sink)
     for name, param in params.items():
@@ -239,25 +249,6 @@ def may_change(loss: CheckedLoss) -> Iterator[str]:
 
 def _names(value: Typed | None) -> Iterator[str]:
     return iter(()) if value is None else (symbol.name for symbol in value.symbols_read)
-
-
-def _parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
-    """The parts of a parameter that is a number or a pair."""
-    return loss.coefficients[param].parts if param in loss.coefficients else ()
-
-
-def _pair(
-    owner: str, loss: CheckedLoss, place: tuple[str, ...], name: str, param: Parameter, numbers: Numbers
-) -> Iterator[Setting]:
-    """The numbers of a pair, each a hyper-parameter with the limits of its part."""
-    for index, part in enumerate(_parts_of(loss, name)):
-        usual = fact_of(param, nonzero=False)
-        doc = f"{usual.doc.rstrip('.')}: {part.name}"
-        fact = replace(usual, name=f"{name}_{part.name}", doc=doc, range=part.range, called=name)
-        fact = fact.of(owner) if owner else fact
-        setting = numbers.setting(*place[2:], name, index, owner=owner or "loss", fact=fact)
-        if setting is not None:
-            yield setting
 
 
 def _default(param: Parameter) -> object:
@@ -348,6 +339,7 @@ def with_networks(
         settings=found.settings,
         schedules=found.schedules,
         pairs=found.pairs,
+        by_action=found.by_action,
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),

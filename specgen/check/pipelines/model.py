@@ -15,6 +15,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head, ModelHead
 from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
@@ -159,6 +160,8 @@ class PipelineLoss:
         settings: arguments that are hyper-parameters, by keyword.
         schedules: those of them that change in training, by keyword; `settings` has their first values.
         pairs: arguments that are pairs of hyper-parameters, by keyword.
+        by_action: arguments that are a hyper-parameter for each of several actions, by keyword and the key of the action
+            below what holds all of them.
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
@@ -177,6 +180,7 @@ class PipelineLoss:
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
     pairs: Mapping[str, tuple[Setting, ...]]
+    by_action: Mapping[str, Mapping[Key, Setting]]
     arguments: Mapping[str, object]
     terms: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -246,15 +250,6 @@ class Estimation:
 
 
 @dataclass(frozen=True)
-class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
-
-    kind: Literal["soft", "hard"]
-    amount: Amount
-    every: Setting | None = None
-
-
-@dataclass(frozen=True)
 class NextAction:
     """A policy whose next actions critics of other groups read: the attribute of its loss, and what that calls the policy."""
 
@@ -317,6 +312,7 @@ class CheckedPipeline:
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.
+        targets: how targets follow.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
         precision: of what networks compute.
@@ -335,7 +331,7 @@ class CheckedPipeline:
     acting: Acting
     losses: tuple[PipelineLoss, ...]
     data: PipelineData
-    targets: TargetUpdates | None
+    targets: tuple[TargetUpdates, ...]
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
@@ -348,12 +344,10 @@ class CheckedPipeline:
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """The numbers that may change in training."""
-        exploration, data, targets = self.acting.exploration, self.data, self.targets
+        exploration, data = self.acting.exploration, self.data
         found = [None if exploration is None else exploration.amount]
-        found += [
-            data.beta if isinstance(data, ReplayData) else None,
-            None if targets is None else targets.amount,
-        ]
+        found.append(data.beta if isinstance(data, ReplayData) else None)
+        found += dict.fromkeys(one.amount for one in self.targets)
         found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]

@@ -159,6 +159,11 @@ class Output:
         """Whether it replaces its input by default."""
         return self.each is not None and self.key == "{}"
 
+    @property
+    def left_out(self) -> bool:
+        """Whether it is there only where users give its key."""
+        return self.when is not None and any(atom.name == self.name for atom in self.when.of_keys)
+
     def exists(self, values: Mapping[str, Any]) -> bool:
         """Whether it exists, for some parameters and what the roles of a repetition stand for."""
         return self.when is None or self.when.decide(values)

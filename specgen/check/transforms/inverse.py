@@ -36,21 +36,27 @@ def bound_names(role: Role) -> tuple[tuple[str, str], ...]:
     return (f"low({role.name})", f"{role.name}_low"), (f"high({role.name})", f"{role.name}_high")
 
 
-def never_read_with(expr: Expr, role: str, absent: frozenset[str] = frozenset()) -> frozenset[str] | None:
-    """The optional parameters with which `expr` does not read the bounds of a role; None where it never does.
+def never_read_with(
+    expr: Expr, role: str, bounds: bool, absent: frozenset[str] = frozenset()
+) -> frozenset[str] | None:
+    """The optional parameters with which `expr` does not read the bounds of a role, or its shape; None where it never does.
 
     Args:
         expr: the expression.
         role: the role.
+        bounds: whether its bounds are meant, `low` and `high`; else its shape and dtype.
         absent: the parameters that are known not to be given.
     """
     match expr:
         case Call(Name("low" | "high"), (Name(name),), ()) if name == role:
+            return absent if bounds else None
+        case Name(name) if name == role and not bounds:
             return absent
         case Call(Name("where"), (Call(Name("given"), (Name(param),), ()), then, otherwise), ()):
-            found = [never_read_with(then, role, absent), never_read_with(otherwise, role, absent | {param})]
+            branches = ((then, absent), (otherwise, absent | {param}))
+            found = [never_read_with(branch, role, bounds, known) for branch, known in branches]
         case _:
-            found = [never_read_with(child, role, absent) for child in children(expr)]
+            found = [never_read_with(child, role, bounds, absent) for child in children(expr)]
     reading = [names for names in found if names is not None]
     return frozenset.intersection(*reading) if reading else None
 

@@ -92,6 +92,7 @@ class Around:
         sums: the roles whose values are added up.
         extremes: those of which the largest or smallest value is taken.
         taken: the output that gets the number of repetitions.
+        stacked: the outputs that collect each of several keys as it is, with the role that stands for these.
     """
 
     kind: Literal["repeat", "skip", "reset_steps"]
@@ -100,6 +101,7 @@ class Around:
     sums: tuple[str, ...] = ()
     extremes: tuple[str, ...] = ()
     taken: str | None = None
+    stacked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class CheckedTransform:
         reset_keyword: that by which users say which masks begin it anew.
         done_keyword: that by which they say which flag ends the episodes of recorded data.
         inverse_keyword: that by which they say that data are transformed on the way into a replay buffer.
+        backward_param: the parameter with which recorded data are replayed from the end of each episode.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
@@ -175,6 +178,7 @@ class CheckedTransform:
     reset_keyword: str | None = None
     done_keyword: str | None = None
     inverse_keyword: str | None = None
+    backward_param: str | None = None
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()
@@ -219,8 +223,13 @@ class CheckedTransform:
     @property
     def collected(self) -> tuple[Output, ...]:
         """The outputs that get the values of all repetitions."""
-        targets = {statement.target for statement in self.phase("collect")}
+        targets = {statement.target for statement in self.phase("collect")} | {*self.stacked}
         return tuple(output for output in self.outputs if output.name in targets)
+
+    @property
+    def stacked(self) -> Mapping[str, str]:
+        """Those of them that collect each of several keys as it is, with the role that stands for these."""
+        return {} if self.around is None else self.around.stacked
 
     @property
     def forward(self) -> tuple[Role, ...]:

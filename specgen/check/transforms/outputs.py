@@ -111,7 +111,7 @@ class Outputs:
                 )
             )
             return None
-        if not self._key_fits(here, out):
+        if not self._key_fits(here, out) or not self._may_be_left_out(here, out):
             return None
         if out.each is not None and out.each not in self.roles:
             if out.each not in self.transform.in_:
@@ -125,7 +125,9 @@ class Outputs:
                 )
             return None
         role = None if out.each is None else self.roles[out.each]
-        if role is not None and role.form not in ("each", "key"):
+        collected = self.transform.around is not None and name in self.transform.around.collect
+        several = role is not None and role.form == "all" and collected
+        if role is not None and role.form not in ("each", "key") and not several:
             self.sink.add(
                 rules.WRONG_TARGET.at(
                     self.file.span(*here, "each"),
@@ -183,6 +185,8 @@ class Outputs:
             optional = [] if inverse else [one.name for one in self.roles.values() if one.may_be_missing]
             text = self.file.scalar(*here, "when")
             when = read_condition(text, self.params.values(), self.sink, optional)
+        if out.optional:
+            when = (when or ALWAYS).and_given(here[-1])
         if role is None or not role.may_be_missing:
             return when
         return (when or ALWAYS).and_given(role.name)
@@ -205,6 +209,22 @@ class Outputs:
             return True  # outputs of one key share its keyword; whether their conditions exclude each other is checked
         self._claimed.add(out.keyword)
         return claim_keyword(out.keyword, self.file.span(*here, "keyword"), self.names, self.sink)
+
+    def _may_be_left_out(self, here: tuple[str, ...], out: OutKey) -> bool:
+        """Whether users can say whether there is an output, if it is `optional: true`."""
+        if not out.optional or (out.keyword is not None and out.key is not None and not out.hidden):
+            return True
+        name = here[-1]
+        help = f"write `keyword: {name}_key`" if out.keyword is None else None
+        help = f"write `key: {name}` in place of `each`" if out.key is None else help
+        self.sink.add(
+            language_rules.UNASKED_OUTPUT.at(
+                self.file.key_span(*here, "optional"),
+                f"nothing asks for `{name}`: what is there only if users want it has a `key` and a `keyword`",
+                help="leave out `hidden`, or `optional`" if out.hidden else help,
+            )
+        )
+        return False
 
     def _type(
         self, here: tuple[str, ...], out: OutKey, role: Role | None

@@ -8,8 +8,10 @@ from specgen.check.model import Parameter
 from specgen.check.names import Names
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.roles import claim_keyword
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_offline as offline_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
@@ -70,6 +72,37 @@ def check_episode_keywords(
             sink.add(
                 transform_rules.NOTHING_BEGINS_ANEW.at(file.key_span(*path, field), f"`{keyword}` {why}")
             )
+
+
+def check_backward(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    params: Iterable[Parameter],
+    outputs: Iterable[Output],
+    sink: Sink,
+) -> None:
+    """Check the parameter with which recorded data are replayed from the end of each episode."""
+    name = transform.backward
+    if name is None:
+        return
+    span = file.span(*path, "backward")
+    fitting = [param.name for param in params if param.kind == "bool" and param.static]
+    if name not in fitting:
+        message = f"no `bool` parameter `{name}` that is `static: true`"
+        changing = name in transform.params
+        help = f"declare `{name}` with `static: true`" if changing else suggestion(name, fitting)
+        sink.add(rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+        return
+    why = None if transform.reset and transform.step else "there is no `reset` and `step`"
+    if transform.offline is not None:
+        why = "`offline` says otherwise"
+    for output in outputs:
+        if output.flag or output.reward or output.policy:
+            what = "a done flag" if output.flag else "a reward" if output.reward else "left to the policy"
+            why = f"`{output.name}` is {what}, which follows what was before"
+    if why is not None:
+        sink.add(offline_rules.NOT_BACKWARD.at(span, f"this can't be replayed from the end: {why}"))
 
 
 def usual_signature(

@@ -34,7 +34,7 @@ from specgen.check.transforms.per_env import check_per_env_params, rows_of_their
 from specgen.check.transforms.python import check_methods, check_python_phases
 from specgen.check.transforms.roles import check_roles, read_elsewhere
 from specgen.check.transforms.several_given import check_numbered, check_several_given, several_given
-from specgen.check.transforms.signature import check_episode_keywords, check_signature
+from specgen.check.transforms.signature import check_backward, check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
     check_static,
     output_type,
@@ -181,6 +181,7 @@ class _Checker:
         )
         check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
+        check_backward(*here, params, outputs, self.sink)
         if self.transform.around is None and not over_time.sections and python is None:
             assigned = [role for role in roles if role.name not in masks]
             check_flow(self.file, self.path, assigned, outputs, sections, self.sink)
@@ -217,6 +218,7 @@ class _Checker:
             reset_keyword=self.transform.reset_keyword,
             done_keyword=self.transform.done_keyword,
             inverse_keyword=self.transform.inverse_keyword,
+            backward_param=self.transform.backward,
             recalls=(
                 *(
                     name

@@ -92,11 +92,12 @@ networks: {memory: {gru: 64}, actor_network: {trunk: memory}, critic_network: {t
     without="At the first step of each batch the state is zero, wherever in its episode an environment is.",
 )
 
-UNREAD_IMAGE = Rule(
+UNREAD = Rule(
     "SG582",
-    "an image that a network does not read",
+    "an observation that a network does not read",
     """\
-A network without convolutions reads what is a vector. Where the environment gives an image besides, `in` says that this is meant.
+A network that doesn't say what it reads takes the vectors of float32 that are observed. Where the environment gives an image
+besides, or a vector of float64, as simulators do, that stays unread; `in` says that this is meant.
 
 ```yaml
 networks: {value_network: {mlp: [64]}}                  # observations: pixels, float32[3, 64, 64], and speed, float32[1]
@@ -105,9 +106,15 @@ networks: {value_network: {mlp: [64]}}                  # observations: pixels, 
 ```yaml
 networks: {value_network: {cnn: [[32, 8, 4], [64, 4, 2]], mlp: [64]}}
 ```
+
+A vector of another dtype is read behind a transform of the chain:
+
+```yaml
+transforms: [DoubleToFloat]
+```
 """,
     severity="warning",
-    without="The training runs, and the agent is blind: it learns from what happens to be a vector.",
+    without="The training runs, and the agent is blind: it learns from what happens to be a vector of float32.",
 )
 
 CHANNELS_LAST = Rule(

@@ -1,4 +1,4 @@
-"""SG30x to SG34x: several roles, outputs whose type follows, static parameters and dropped keys."""
+"""SG30x to SG34x, SG392: several roles, outputs whose type follows, static parameters and dropped keys."""
 
 from __future__ import annotations
 
@@ -366,4 +366,22 @@ transforms: [{FlattenAction: {first_dim: -2}}]     # of onehot(4)[3]
 Flatten axes in front of the last, or read the classes.
 """,
     without="a spec of 12 classes of which four are 1, and an error at the first step.",
+)
+
+UNASKED_OUTPUT = Rule(
+    "SG392",
+    "output that users may leave out, and can't ask for",
+    """\
+`optional: true` of an output says that it is there only where users give its key. For that it is one key, with the
+keyword of the constructor by which they give it.
+
+```yaml
+out: {mask: {key: mask, type: "bool[4]", optional: true}}
+```
+
+```yaml
+out: {mask: {key: mask, type: "bool[4]", keyword: mask_key, optional: true}}
+```
+""",
+    without="An output that is never there.",
 )

@@ -1,4 +1,4 @@
-"""SG329 and SG330: transforms of recorded data."""
+"""SG329, SG330 and SG391: transforms of recorded data."""
 
 from __future__ import annotations
 
@@ -41,6 +41,32 @@ chains:
 ```python
 data = Reward2GoTransform(gamma=0.99)(env.rollout(1000))
 ```
+
+So does a parameter that `backward` names, where it is true.
 """,
     without="The chain would have to return rewards that nobody has received yet.",
+)
+
+NOT_BACKWARD = Rule(
+    "SG391",
+    "transform that can't be replayed from the end",
+    """\
+`backward` names a parameter with which recorded data are replayed from the end of each episode: `reset` at its last
+moment, then `step` for each moment before, where a bare carried output is that of the moment behind. Flags, rewards and
+what a policy writes follow what was before, and a map needs no replay.
+
+```yaml
+params: {future: {default: false, static: true}}
+backward: future
+map: {scaled: 2 * x}
+```
+
+```yaml
+params: {future: {default: false, static: true}}
+backward: future
+reset: {last: x}
+step: {next.last: last}
+```
+""",
+    without="A parameter that changes nothing, or an episode whose end follows its beginning.",
 )

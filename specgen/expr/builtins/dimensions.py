@@ -179,8 +179,9 @@ def _unflattened_like(site: Site, x: Typed, axis: Axis, sizes: Typed) -> Typed |
     """`unflatten(flatten(u, a, b), b, dims(u, a, b))` has the dimensions of `u`; others are not known."""
     rest = x.type.rest
     dims: Dims = (Rest(f"unflatten({rest.of if rest else x.type}, {_named(sizes)})"),)
-    if sizes.op == "dims":
-        like, ends = sizes.args[0], [cast("Axis", sizes.options[name]) for name in ("first", "last")]
+    told = next((one for one in (sizes, *sizes.args) if one.op == "dims"), sizes)
+    if told.op == "dims":
+        like, ends = told.args[0], [cast("Axis", told.options[name]) for name in ("first", "last")]
         place = place_of(x.type.dims, axis)
         known = sizes.options.get("known")
         if rest is not None and rest.of == _joined_name(like, *ends):

@@ -17,7 +17,7 @@ from specgen.expr.dtypes import CONCRETE, is_float
 from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Sym, limits
-from specgen.expr.types import Static, Typed
+from specgen.expr.types import Static, Type, Typed
 from specgen.precedence import ATOM, POW, TERNARY, UNARY
 from specgen.values import replace
 
@@ -135,6 +135,8 @@ def infer_where(site: Site) -> Typed | None:
     if not pointwise.is_condition(site, condition):
         return None
     branches = (then, otherwise)
+    if (sizes := _list_of_either(site)) is not None:
+        return sizes
     dtype = site.joined(branches, bools=True)
     if dtype is None:
         return None
@@ -157,6 +159,18 @@ def infer_where(site: Site) -> Typed | None:
     node = site.node(kind, operands, operand_dtype=dtype)
     size = _size_of_either(site) if kind.python and dtype == "int64" else None
     return node if size is None else replace(node, interval=Interval.of_size(size))
+
+
+def _list_of_either(site: Site) -> Typed | None:
+    """The sizes that a choice of the constructor is, if it is one of lists; their number where both have as many."""
+    condition, then, otherwise = site.values
+    if isinstance(condition.static, bool):
+        chosen = then if condition.static else otherwise
+        return chosen if chosen.type.dtype == "list" else None
+    if not condition.type.python or any(one.type.dtype != "list" for one in (then, otherwise)):
+        return None
+    alike = then.type.dims == otherwise.type.dims
+    return site.node(then.type if alike else Type("list", (Sym.named("dims"),), "ctor"))
 
 
 def _size_of_either(site: Site) -> Sym | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.losses.forward import Data, Forward, NetworkCall, parts_of
+from specgen.check.losses.forward import Data, Forward, NetworkCall, Read, parts_of
 from specgen.check.losses.model import CheckedLoss, LossRole
 from specgen.check.model import Statement
 from specgen.code import Code, using
@@ -124,6 +124,12 @@ def _is_number(made: Forward) -> bool:
     return not (made.inner or made.replaced or made.type.dims or made.type.axes)
 
 
+def _is_scored(loss: CheckedLoss, role: LossRole) -> bool:
+    """Whether the class asks a distribution of what the data hold under the key of a role."""
+    values = (part for made in loss.forward for part in parts_of(made.value))
+    return any(isinstance(value, Read) and Data(role.name) in value.given for value in values)
+
+
 def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
     record = "next_tensordict" if role.after else "tensordict"
     if isinstance(role.missing, float) and role.type is not None:
@@ -133,6 +139,8 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return using(text, "torch")
     network = next((n for n in loss.networks if n.action == role.name), None)
     read = "self._read" if network is not None else reader_of(loss, role)  # actions may be one-hot
+    if network is None and read == "self._read" and _is_scored(loss, role):
+        read = "self._read_without_gradient"  # which takes actions of several parts, too
     read = f"{read}_if_there" if role.optional else read
     text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(

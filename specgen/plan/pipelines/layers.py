@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from specgen.check.pipelines.heads_model import QValueHead
-from specgen.check.pipelines.layers import is_index
 from specgen.check.pipelines.layers_model import (
     Layers,
     OwnLayers,
@@ -14,6 +13,7 @@ from specgen.check.pipelines.layers_model import (
     state_keys,
 )
 from specgen.check.pipelines.model import PipelineNetwork, Setting
+from specgen.check.pipelines.readable import is_index
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
 from specgen.values import dataclass, replace

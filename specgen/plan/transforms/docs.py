@@ -130,6 +130,7 @@ def _output(output: Output, followed: str | None) -> str:
         dtype = f"{dtype} [{', '.join(['*batch', *map(str, output.dims)])}]"
     domain = f" in [{', '.join(map(bound_text, output.interval))}]" if output.interval is not None else ""
     condition = f"; only with `{output.when}`" if output.when else ""
+    condition = f"; only with `{output.keyword}`" if output.left_out else condition
     carried = "; carried from step to step" if output.carry else ""
     doc = f": {output.doc}" if output.doc else ""
     return f"{dtype}{domain}{carried}{condition}{doc}"
@@ -207,6 +208,7 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     for output in transform.outputs:
         if output.keyword == name:
             default = f" (default: that of `{output.each}`)" if output.same and output.keyword else ""
+            default = " (default: none, and there is none)" if output.left_out else default
             return f"the {'key' if output.whole else 'name'} of `{output.name}`{default}."
     if any(network.name == name for network in transform.networks):
         return f"{network_doc(transform, name)}{_frozen(transform, name)}."

@@ -156,8 +156,7 @@ class _Planner:
             elif read in self.bounds:
                 role, _ = self.bounds[read]
                 both = ", ".join(name for name, (other, _) in self.bounds.items() if other is role)
-                replaced = " or ".join(f"{self.params[name]} is not None" for name in self._in_place_of(role))
-                fetched[both] = f"self._bounds(key.{role.name}{', unread=' * bool(replaced)}{replaced})"
+                fetched[both] = f"self._bounds(key.{role.name}{self._unread(role, bounds=True)})"
                 passed.append(read)
             elif read in self.classes:
                 passed.append(f"self._classes(key, key.{self.classes[read]})")
@@ -176,7 +175,8 @@ class _Planner:
             elif read in self.networks:
                 passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:
-                passed.append(f"self._inner({self._key(read, outer=outer)})")
+                unread = self._unread(self.roles[read], bounds=False)
+                passed.append(f"self._inner({self._key(read, outer=outer)}{unread})")
             else:
                 fetched[variable(read)] = self._taken(self.outputs[read])
                 passed.append(variable(read))
@@ -184,12 +184,16 @@ class _Planner:
         args = (using(text, *uses) for text in passed)
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
 
-    def _in_place_of(self, role: Role) -> list[str]:
-        """The optional parameters that the inverse reads in place of the bounds of a role, if they are given."""
-        found = [never_read_with(one.expr, role.name) for one in self.transform.inverse]
-        optional = [param.name for param in self.transform.params if param.optional]
+    def _unread(self, role: Role, *, bounds: bool) -> str:
+        """The argument that says whether parameters are given that the inverse reads in place of a role's bounds or shape."""
+        found = [never_read_with(one.expr, role.name, bounds) for one in self.transform.inverse]
         reading = [names for names in found if names is not None]
-        return [name for name in optional if reading and all(name in names for names in reading)]
+        given = " or ".join(
+            f"{self.params[param.name]} is not None"
+            for param in self.transform.params
+            if param.optional and reading and all(param.name in names for names in reading)
+        )
+        return f", unread={given}" if given else ""
 
     def _like(self, function: PhaseFunction, inner: str) -> str:
         """A tensor in whose dtype parameters are read: what the policy wrote, or what the environment is given."""

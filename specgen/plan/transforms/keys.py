@@ -52,7 +52,11 @@ class KeyPlanner:
         doc = "writes and reads" if self.inverse else "reads and writes"
         what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
         roles = [Field(role.name, _role_type(role), doc=role.doc) for role in self.roles]
-        outputs = [Field(output.name, _output_type(output), doc=output.doc) for output in self.outputs]
+        several = self.transform.stacked
+        outputs = [
+            Field(output.name, _SEVERAL if output.name in several else _output_type(output), doc=output.doc)
+            for output in self.outputs
+        ]
         return RecordPlan(self.row, (what,), (*roles, *outputs))
 
     def binding(self) -> BindingPlan:
@@ -166,7 +170,8 @@ class KeyPlanner:
         """The keys of an output; None where it does not exist for want of an optional key."""
         made = self._output_keys(output, lines)
         asked = () if output.when is None else output.when.of_keys
-        asked = tuple(atom for atom in asked if not (atom.holds and atom.name == output.each))
+        own = (output.each, output.name)  # the keys of an output that users may leave out say that themselves
+        asked = tuple(atom for atom in asked if not (atom.holds and atom.name in own))
         if not asked:
             return made
         there = " and ".join(f"{atom.name}_key is {'not ' if atom.holds else ''}None" for atom in asked)
@@ -184,6 +189,9 @@ class KeyPlanner:
             first = self._first(lines)
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         source = variable(output.each)
+        if output.name in self.transform.stacked:
+            text = f"[[rename_leaf(key, {literal(output.key)}) for key in keys] for keys in {source}]"
+            return using(text, "rename_leaf")
         if self.transform.role(output.each).may_be_missing:
             return self._beside_optional(output, source)
         if output.hidden:
@@ -266,8 +274,8 @@ class KeyPlanner:
                 return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
             if output.keyword == name:
-                if output.each is None and output.inverse:
-                    return Argument(name, using("NestedKey | None", "NestedKey"), "None")
+                if output.left_out or (output.each is None and output.inverse):
+                    return Argument(name, _MAYBE, "None")
                 if output.each is None:
                     return Argument(name, named("NestedKey"), key_literal(output.key))
                 if output.same:
@@ -297,7 +305,7 @@ class KeyPlanner:
                     made = Code(f"self._in_place_of({names}, {keyword}, {usual})")
                 else:
                     made = using(f"{usual} if {keyword} is None else {made}", *made.uses)
-            elif output.same:
+            elif output.same or output.left_out:
                 made = using(f"None if {keyword} is None else {made}", *made.uses)
             yield keyword, made
 
@@ -330,7 +338,7 @@ def _dtypes(role: Role) -> Code:
 def _role_type(role: Role) -> Code:
     """The type of a role's field in a record of keys."""
     if role.form == "all":
-        return using("list[NestedKey]", "NestedKey")
+        return _SEVERAL
     return _MAYBE if role.may_be_missing else named("NestedKey")
 
 
@@ -339,6 +347,7 @@ def _output_type(output: Output) -> Code:
     return _MAYBE if output.when is not None and output.when.of_keys else named("NestedKey")
 
 
+_SEVERAL = using("list[NestedKey]", "NestedKey")
 _MAYBE = using("NestedKey | None", "NestedKey")
 _SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
 _OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")

@@ -304,6 +304,7 @@ class TransformPlan:
         done_keyword: the keyword by which users name the flag of episodes; None without one.
         named_done_key: what is kept of it.
         inverse_keyword: the keyword by which users say that data are transformed on the way into a replay buffer.
+        backward_param: the parameter with which recorded data are replayed from the end; None without one.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
         step: what happens at a step.
@@ -343,6 +344,7 @@ class TransformPlan:
     done_keyword: str | None
     named_done_key: Text | None
     inverse_keyword: str | None
+    backward_param: str | None
     derives_done: str | None
     reset: PhasePlan | None
     step: PhasePlan | None

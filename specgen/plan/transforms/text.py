@@ -225,7 +225,7 @@ def exists(when: Condition | None, outputs: Iterable[str]) -> str | None:
     if when is None:
         return None
     fields = [f"key.{name} is not None" for name in outputs] if when.of_keys else []
-    return " and ".join([when.python, *fields])
+    return " and ".join(dict.fromkeys([*(atom.python for atom in when.atoms), *fields]))
 
 
 def _when(output: Output) -> str | None:

@@ -135,6 +135,7 @@ class _Planner:
             done_keyword=transform.done_keyword,
             named_done_key=named_done_key(transform.done_keyword),
             inverse_keyword=transform.inverse_keyword,
+            backward_param=transform.backward_param,
             named_reset_keys=named_reset_keys(transform.reset_keyword),
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from specgen_runtime.llm.models.logits import (
+    are_ids,
     full_precision,
     normalisers_of,
     without_infinities,
@@ -51,6 +52,7 @@ def linear_log_probs(
 
     Raises:
         ValueError: there are not as many targets as states, or one is outside the vocabulary.
+        NotImplementedError: of a second derivative, when it is asked for.
     """
     _check_targets(targets, hidden, weight)
     log_probs, entropies = _LinearLogProbs.apply(hidden, weight, bias, targets, temperature, entropy)  # type: ignore[no-untyped-call]
@@ -60,11 +62,11 @@ def linear_log_probs(
 def _check_targets(targets: Tensor, hidden: Tensor, weight: Tensor) -> None:
     if targets.shape != hidden.shape[:1]:
         raise ValueError(f"{list(hidden.shape)} states need as many targets, got {list(targets.shape)}")
-    outside = (targets < 0) | (targets >= len(weight))
     if torch.compiler.is_compiling():
-        torch._assert_async(~outside.any(), "a target is outside the vocabulary")
-    elif bool(outside.any()):
-        place = int(outside.nonzero()[0])
+        inside = (targets >= 0) & (targets < len(weight))
+        torch._assert_async(inside.all(), "a target is outside the vocabulary")
+    elif not are_ids(targets, len(weight)):
+        place = int(((targets < 0) | (targets >= len(weight))).nonzero()[0])
         raise ValueError(
             f"target {place} is token {int(targets[place])}, but the vocabulary has {len(weight)} tokens"
         )
@@ -111,6 +113,19 @@ class _LinearLogProbs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        twice = torch.is_grad_enabled()  # a derivative of this one may be asked for
+        with torch.no_grad():
+            found = _LinearLogProbs._gradients(ctx, *gradients)
+        if twice:
+            read = [
+                one for one in (*ctx.saved_tensors[:3], *gradients) if one is not None and one.requires_grad
+            ]
+            found = tuple(None if one is None else _OnlyValue.apply(one, *read) for one in found)  # type: ignore[no-untyped-call]
+        return (*found, None, None, None)
+
+    @staticmethod
+    def _gradients(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Those to the states, to the weight and to the bias."""
         hidden, weight, bias, targets, normaliser, entropies = ctx.saved_tensors
         temperature, entropy = ctx.settings
         of_log_probs, of_entropies = gradients
@@ -152,7 +167,22 @@ class _LinearLogProbs(torch.autograd.Function):
             None if of_hidden is None else of_hidden.to(hidden.dtype),
             of_weight,
             of_bias,
-            *(None,) * 3,
+        )
+
+
+class _OnlyValue(torch.autograd.Function):
+    """A gradient that has none itself: it says so where one is asked for, not where it is only read."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *read: Tensor) -> Tensor:
+        """The value, as something that is computed of ``read``."""
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        raise NotImplementedError(
+            "linear_log_probs has no second derivatives: it makes its logits anew, tile by tile. Where gradients of gradients "
+            "are needed, compute the logits, `F.linear(hidden, weight, bias).log_softmax(-1)`"
         )
 
 

@@ -86,6 +86,11 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         return list(self.in_keys[1:-1])
 
     @property
+    def is_init_key(self) -> NestedKey:
+        """Where it reads whether a step is the first of its episode."""
+        return self.in_keys[-1]
+
+    @property
     def recurrent_mode(self) -> bool:
         """Whether a call reads sequences: as `set_recurrent_mode` says, or `default_recurrent_mode`."""
         mode = recurrent_mode()
@@ -196,7 +201,7 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         return value
 
     def _starts(self, tensordict: TensorDictBase) -> Tensor:
-        key, batch = self.in_keys[-1], tuple(tensordict.batch_size)
+        key, batch = self.is_init_key, tuple(tensordict.batch_size)
         value = entry(tensordict, key, owner=type(self).__name__, role="is_init")
         if tuple(value.shape) not in (batch, (*batch, 1)):
             raise ValueError(

@@ -1,0 +1,99 @@
+"""Numbers of a loss that are several: a pair, or one for each of several actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.losses.model import CheckedLoss, CoefficientPart
+from specgen.check.model import Parameter, dotted
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.model import Setting
+from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics.rules import pipeline_actions as rules
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+from specgen.source import Mapping as MappingNode
+from specgen.values import replace
+
+
+def weighs_actions(loss: CheckedLoss, param: str) -> bool:
+    """Whether a parameter may be a number for each of several actions."""
+    return param in loss.coefficients and loss.coefficients[param].by_part
+
+
+def parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
+    """The parts of a parameter that is a number or a pair."""
+    return loss.coefficients[param].parts if param in loss.coefficients else ()
+
+
+def numbers_of_pair(
+    owner: str, loss: CheckedLoss, place: tuple[str, ...], name: str, param: Parameter, numbers: Numbers
+) -> Iterator[Setting]:
+    """The numbers of a pair, each a hyper-parameter with the limits of its part."""
+    for index, part in enumerate(parts_of(loss, name)):
+        usual = fact_of(param, nonzero=False)
+        doc = f"{usual.doc.rstrip('.')}: {part.name}"
+        fact = replace(usual, name=f"{name}_{part.name}", doc=doc, range=part.range, called=name)
+        fact = fact.of(owner) if owner else fact
+        setting = numbers.setting(*place[2:], name, index, owner=owner or "loss", fact=fact)
+        if setting is not None:
+            yield setting
+
+
+def numbers_of_actions(
+    file: SchemaFile,
+    place: tuple[str, ...],
+    node: MappingNode,
+    param: Parameter,
+    env: PipelineEnv,
+    owner: str,
+    numbers: Numbers,
+    sink: Sink,
+) -> dict[Key, Setting] | None:
+    """The hyper-parameters of a mapping from actions to numbers, in the order of the actions; None after a mistake.
+
+    Args:
+        file: where it stands.
+        place: where in it.
+        node: the mapping.
+        param: the parameter of the loss.
+        env: the environment, as the agent sees it that the loss is of.
+        owner: the name of the loss; empty for the only one.
+        numbers: the hyper-parameters of the pipeline.
+        sink: takes every mistake.
+    """
+    notes = [Note("the environment", env.span)]
+    if len(env.actions) < 2 or env.action_key is None:
+        if env.action_key is None:
+            return None  # which is reported where the policy is read
+        message = f"`{env.name}` has one action, `{dotted(env.action_key)}`, which one number weighs"
+        help = f"write `{param.name}: 0.01`"
+        sink.add(rules.WHICH_ACTION.at(file.span(*place), message, notes=notes, help=help))
+        return None
+    keys = {dotted(one.key[len(env.action_key) :]): one.key[len(env.action_key) :] for one in env.actions}
+    said = [key for key, _ in node.entries]
+    wrong = [key for key in said if key.text not in keys]
+    for key in wrong:
+        help = suggestion(key.text, keys) or f"the actions are {' and '.join(f'`{one}`' for one in keys)}"
+        message = f"`{env.name}` has no action `{dotted((*env.action_key, key.text))}`"
+        sink.add(rules.WHICH_ACTION.at(key.span, message, notes=notes, help=help))
+    lacking = [name for name in keys if name not in {key.text for key in said}]
+    if lacking and not wrong:
+        listed = " and ".join(f"`{name}`" for name in lacking)
+        message = f"`{param.name}` has a number for each action, and none for {listed}"
+        help = f"write `{lacking[0]}: 0.0` for none of it"
+        sink.add(rules.WHICH_ACTION.at(file.key_span(*place), message, notes=notes, help=help))
+    if wrong or lacking:
+        return None
+    found: dict[Key, Setting] = {}
+    for name, below in keys.items():
+        usual = fact_of(param, nonzero=False)
+        called = f"{param.name}_{name.replace('.', '_')}"
+        fact = replace(usual, name=called, doc=f"{usual.doc.rstrip('.')}: {name}", called=param.name)
+        fact = fact.of(owner) if owner else fact
+        setting = numbers.setting(*place[2:], name, owner=owner or "loss", fact=fact)
+        if setting is None:
+            return None
+        found[below] = setting
+    return found
