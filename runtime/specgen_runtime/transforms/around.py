@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from tensordict import TensorDictBase
@@ -14,6 +14,7 @@ from specgen_runtime.specs import Bounded, Composite, TensorSpec, Unbounded
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import subspec
+from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         _sums: those of its folded inputs that are added up, so that bounds follow.
         _extremes: those of them that are the largest or the smallest, so that bounds stay.
         _collects: the fields of a record that get the values of all repetitions, along a new front dimension.
+        _stacks: those of them that stand for several keys, which are collected as they are, with the field of these.
         _taken: the fields of a record that get the number of repetitions.
     """
 
@@ -95,6 +97,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     _sums: tuple[str, ...] = ()
     _extremes: tuple[str, ...] = ()
     _collects: tuple[str, ...] = ()
+    _stacks: ClassVar[Mapping[str, str]] = {}
     _taken: tuple[str, ...] = ()
 
     def _repetitions(self) -> int:
@@ -197,9 +200,17 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     ) -> TensorDictBase:
         made = following.empty()
         self._collect(tensordict, following, made, nth)
+        for key, place in self._stacked_keys():
+            made.set(place, self._require(following, key))
         if going is not None:
             _write_rows(made, made.apply(torch.zeros_like), ~going)
         return made
+
+    def _stacked_keys(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+        """The keys that are collected as they are, each with where that is written."""
+        for field, role in self._stacks.items():
+            if field in self._collects:
+                yield from zip(self._fields((role,)), self._fields((field,)), strict=True)
 
     def _completed(
         self,
@@ -239,6 +250,8 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     def _declared(self) -> dict[NestedKey, TensorSpec]:
         if self._declared_cache is None:
             declared, count = self._added_specs(), self._count()
+            for key, place in self._stacked_keys():
+                declared[place] = unbounded_like(self._spec(key))
             for key in self._fields(self._collects):
                 declared[key] = _stacked(declared[key], len(self._batch()), count)
             self._declared_cache = declared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.flow import value_reads
@@ -11,6 +12,7 @@ from specgen.check.transforms.model import Around
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.tree import Name
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -113,4 +115,27 @@ def around_sections(around: Around | None) -> dict[str, SectionResult]:
     found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
     if around.count is not None:
         found["count"] = SectionResult((around.count,))
+    return found
+
+
+def stacked_outputs(
+    roles: Iterable[Role], outputs: Iterable[Output], collect: Iterable[Statement], sink: Sink
+) -> dict[str, str]:
+    """The outputs that collect each of several keys as it is, with the role that stands for these."""
+    several = {role.name for role in roles if role.form == "all"}
+    collected = {statement.target: statement for statement in collect}
+    found: dict[str, str] = {}
+    for output in outputs:
+        statement = collected.get(output.name)
+        if statement is None or output.each is None or output.each not in several:
+            continue
+        if not (isinstance(statement.expr, Name) and statement.expr.path == f"next.{output.each}"):
+            sink.add(
+                rules.COLLECTED_KEYS.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{output.each}` stands for several keys, of which each is collected as it is",
+                    help=f"write `{output.name}: next.{output.each}`",
+                )
+            )
+        found[output.name] = output.each
     return found

@@ -120,6 +120,8 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
         return
     for output in transform.written(inverse=False):
         mapped = output.name in transform.mapped and not output.reward
+        if output.name in transform.stacked:
+            continue
         if output.each is not None and not output.flag and not mapped and not has_own_dims(output):
             yield output.name, output.each
     for role in transform.folded:
