@@ -42,7 +42,6 @@ PLANNERS = {
 }
 
 OF_MODELS_ELSEWHERE = {
-    *("DTActor", "DecisionTransformer", "OnlineDTActor"),
     *("DiffusionActor", "LMHeadActorValueOperator", "LeRobotPolicyWrapper", "TinyVLA", "VLAWrapperBase"),
 }
 """Networks around models of other packages, and those that run step by step."""

@@ -19,6 +19,7 @@ from specgen_runtime.modules.distributional_qvalue import (
 )
 from specgen_runtime.modules.distributions import (
     AddStateIndependentNormalScale,
+    BetaParamExtractor,
     Categorical,
     Delta,
     IndependentNormal,
@@ -30,6 +31,7 @@ from specgen_runtime.modules.distributions import (
     OneHotOrdinal,
     Ordinal,
     ReparamGradientStrategy,
+    ScaledBeta,
     TanhDelta,
     TanhNormal,
     TruncatedNormal,
@@ -42,6 +44,11 @@ from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
 from specgen_runtime.modules.networks.centralized import CentralizedNet
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
+from specgen_runtime.modules.networks.decision_transformer import (
+    DecisionTransformer,
+    DTActor,
+    OnlineDTActor,
+)
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.heads import OutputHeads
 from specgen_runtime.modules.networks.init import orthogonal
@@ -89,16 +96,19 @@ __all__ = [
     "AdditiveGaussianModule",
     "Autocast",
     "BatchRenorm1d",
+    "BetaParamExtractor",
     "Categorical",
     "CentralizedNet",
     "ConsistentDropout",
     "ConsistentDropoutModule",
     "Conv3dNet",
     "ConvNet",
+    "DTActor",
     "DdpgCnnActor",
     "DdpgCnnQNet",
     "DdpgMlpActor",
     "DdpgMlpQNet",
+    "DecisionTransformer",
     "DecisionTransformerInferenceWrapper",
     "Delta",
     "DistributionalDQNnet",
@@ -129,6 +139,7 @@ __all__ = [
     "OneHot",
     "OneHotCategorical",
     "OneHotOrdinal",
+    "OnlineDTActor",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
     "OutputHeads",
@@ -144,6 +155,7 @@ __all__ = [
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
+    "ScaledBeta",
     "Sequential",
     "SquashDims",
     "Squeeze2dLayer",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from specgen_runtime.llm.models.checkpointing import checkpointing
 from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp
 from specgen_runtime.llm.models.head import Scorer, accepts, evaluating
+from specgen_runtime.llm.models.logits import are_ids
 
 __all__ = ["can_pack", "check_vocabulary", "device_of", "scorable", "score_tokens", "states_before"]
 
@@ -166,8 +167,11 @@ def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:
     Raises:
         ValueError: one is outside the vocabulary.
     """
-    size = getattr(model.get_input_embeddings(), "num_embeddings", None)  # type: ignore[operator]
-    outside = attention & ((ids < 0) | (ids >= size)) if size else attention.new_zeros(1)
+    get: Any = getattr(model, "get_input_embeddings", None)
+    size = getattr(get() if callable(get) else None, "num_embeddings", None)
+    if size is None or are_ids(ids, size):
+        return
+    outside = attention & ((ids < 0) | (ids >= size))
     if bool(outside.any()):
         row, column = outside.nonzero()[0].tolist()
         raise ValueError(

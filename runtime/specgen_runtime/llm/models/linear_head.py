@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from specgen_runtime.llm.models.logits import (
+    are_ids,
     full_precision,
     normalisers_of,
     without_infinities,
@@ -61,11 +62,11 @@ def linear_log_probs(
 def _check_targets(targets: Tensor, hidden: Tensor, weight: Tensor) -> None:
     if targets.shape != hidden.shape[:1]:
         raise ValueError(f"{list(hidden.shape)} states need as many targets, got {list(targets.shape)}")
-    outside = (targets < 0) | (targets >= len(weight))
     if torch.compiler.is_compiling():
-        torch._assert_async(~outside.any(), "a target is outside the vocabulary")
-    elif bool(outside.any()):
-        place = int(outside.nonzero()[0])
+        inside = (targets >= 0) & (targets < len(weight))
+        torch._assert_async(inside.all(), "a target is outside the vocabulary")
+    elif not are_ids(targets, len(weight)):
+        place = int(((targets < 0) | (targets >= len(weight))).nonzero()[0])
         raise ValueError(
             f"target {place} is token {int(targets[place])}, but the vocabulary has {len(weight)} tokens"
         )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["full_precision", "normalisers_of", "without_infinities"]
+__all__ = ["are_ids", "full_precision", "normalisers_of", "without_infinities"]
+
+
+def are_ids(values: Tensor, vocabulary: int) -> bool:
+    """Whether all of some integers are ids of tokens: from 0 on, and less than `vocabulary`."""
+    if not values.numel():
+        return True
+    lowest, highest = torch.stack(values.aminmax()).tolist()
+    return bool(lowest >= 0 and highest < vocabulary)
 
 
 def full_precision(logits: Tensor) -> Tensor:
