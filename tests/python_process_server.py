@@ -1,13 +1,16 @@
-"""The server behind `python_processes`: reads a program a line, answers with the exit code of each."""
+"""The server behind `python_processes`: reads a program a line, answers with the exit code of each.
+
+Its arguments are modules that it imports at first.
+"""
 
 import json
 import os
 import runpy
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
-import tensordict
 import torch
 
 FOUND_BY_THIS_PYTHON = sys.path[1:]
@@ -56,7 +59,8 @@ def run(arguments: list[str]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
-assert tensordict  # imported for the copies, as torch is
+for module in sys.argv[1:]:
+    import_module(module)
 program = next_program()
 if program is not None:
     become(program)

@@ -1,6 +1,7 @@
 """Python programs in processes of their own that begin with torch imported, which alone would take them seconds.
 
-A server that has imported torch and tensordict, and nothing else, makes a copy of itself for each program (`fork`).
+A server that has imported torch and tensordict, and nothing else that it was not told to, makes a copy of itself for
+each program (`fork`).
 A program that is about imports or about the start of Python needs a new interpreter: `subprocess`.
 """
 
@@ -20,7 +21,10 @@ SERVER = Path(__file__).with_name("python_process_server.py")
 
 
 def run_python(
-    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *arguments: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    imported: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """What `python ARGUMENTS` does: a file, or `-c` with a program, or `-m` with a module, and their arguments.
 
@@ -28,6 +32,7 @@ def run_python(
         arguments: those of the command line.
         cwd: the folder that it runs in.
         env: its environment; this process's if None.
+        imported: further modules that are imported when it begins: such as take seconds, too, and change nothing in it.
     """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
@@ -38,7 +43,7 @@ def run_python(
             "out": str(out),
             "err": str(err),
         }
-        server = _server()
+        server = _server(imported)
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(json.dumps(request) + "\n")
@@ -50,12 +55,12 @@ def run_python(
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
-    """The server, which ends with this process."""
+def _server(imported: tuple[str, ...]) -> subprocess.Popen[str]:
+    """The server that has imported these modules, too; it ends with this process."""
     left_out = ("PYTHONPATH", "PYTHONHASHSEED")  # hashes of texts differ from those of this process
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     server = subprocess.Popen(
-        [sys.executable, str(SERVER)],
+        [sys.executable, str(SERVER), "tensordict", *imported],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -136,6 +136,25 @@ class TargetUpdate(Declaration):
     every: Quantity | None = None
 
 
+def _target_form(value: object) -> str:
+    """Which form the field has: `one`, how all targets follow, or `several`, by network."""
+    if isinstance(value, TargetUpdate):
+        return "one"
+    if not isinstance(value, dict) or TargetUpdate.model_fields.keys() & value.keys():
+        return "one"
+    return (
+        "several"
+        if value and all(isinstance(one, dict | TargetUpdate | str) for one in value.values())
+        else "one"
+    )
+
+
+TargetField = Annotated[
+    Annotated[TargetUpdate, Tag("one")] | Annotated[dict[str, Droppable[TargetUpdate]], Tag("several")],
+    Discriminator(_target_form),
+]
+
+
 class Adam(Declaration):
     """Adam (Kingma and Ba 2015)."""
 
@@ -230,7 +249,7 @@ class Stop(Declaration):
 
     Attributes:
         frames: environment steps, of all environments together.
-        updates: steps of the optimizer.
+        updates: steps of the optimizer. Without `frames`, everything goes by them: evaluations, checkpoints, schedules.
         hours: of training, those before a resume included.
         return_: the mean return of an evaluation (`return`).
     """
@@ -305,7 +324,7 @@ class Pipeline(DeclaredClass):
         value_estimator: that of the losses.
         data: where they come from.
         workers: processes that collect them; by default the one that learns.
-        target_updater: how target parameters follow.
+        target_updater: how target parameters follow: all of them, or by network, or by loss.
         optimizer: one for all, or several by name.
         evaluate: how the policy is evaluated.
         stop: when the training ends.
@@ -328,7 +347,7 @@ class Pipeline(DeclaredClass):
     data: Data | None = None
     workers: Workers | None = None
     reward: dict[str, Droppable[Bonus]] = Field(default_factory=dict)
-    target_updater: TargetUpdate | None = None
+    target_updater: TargetField | None = None
     optimizer: OptimizerField | None = None
     evaluate: Evaluate | None = None
     stop: Stop | None = None
@@ -341,6 +360,12 @@ class Pipeline(DeclaredClass):
     def is_recorded(self) -> bool:
         """Whether its data are there already."""
         return self.data is not None and self.data.recorded is not None
+
+    @property
+    def unit(self) -> Literal["frames", "updates"]:
+        """What is counted: schedules, evaluations and checkpoints go by it."""
+        ends_by_updates = self.stop is not None and self.stop.frames is None and self.stop.updates is not None
+        return "updates" if self.is_recorded or ends_by_updates else "frames"
 
     @property
     def explores_by_features(self) -> bool:

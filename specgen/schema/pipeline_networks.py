@@ -32,7 +32,7 @@ class Scale(Declaration):
 
 Distribution = Literal[
     "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal", "tanh_normal",
-    "truncated_normal", "delta", "tanh_delta",
+    "truncated_normal", "beta", "ordinal", "onehot_ordinal", "delta", "tanh_delta",
 ]  # fmt: skip
 
 ScaleField = Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")]

@@ -15,6 +15,8 @@ from tests.typing.checkers import CHECKERS
 from tests.typing.projects import errors_of
 
 TEMPLATES = templates()
+TRANSFORMERS = ("transformers.models.auto.modeling_auto", "transformers.models.llama.modeling_llama")
+"""Modules that programs with language models import for seconds."""
 
 
 def invoke(*arguments: str) -> Result:
@@ -23,8 +25,8 @@ def invoke(*arguments: str) -> Result:
     return found
 
 
-def run(folder: Path, *arguments: str) -> str:
-    done = run_python(*arguments, cwd=folder)
+def run(folder: Path, *arguments: str, imported: tuple[str, ...] = ()) -> str:
+    done = run_python(*arguments, cwd=folder, imported=imported)
     assert done.returncode == OK, done.stdout + done.stderr
     return done.stdout
 
@@ -91,16 +93,16 @@ def test_a_language_model_of_a_folder_trains_in_a_project(tmp_path: Path) -> Non
     assert invoke("--root", str(folder), "build", "--strict").exit_code == OK
     run(folder, "-m", "ruff", "check", "--no-cache", ".")
     run(folder, "-m", "ruff", "format", "--no-cache", "--check", ".")
-    assert "2 passed" in run(folder, "-m", "pytest", "-p", "no:cacheprovider")
-    done = run_python("-m", "my_chats_rl.chat_grpo", cwd=folder)
+    assert "2 passed" in run(folder, "-m", "pytest", "-p", "no:cacheprovider", imported=TRANSFORMERS)
+    done = run_python("-m", "my_chats_rl.chat_grpo", cwd=folder, imported=TRANSFORMERS)
     assert done.returncode != OK
     assert "there is no folder './checkpoints/model'" in done.stderr
-    assert "wrote checkpoints/model" in run(folder, "tiny_model.py").replace("\\", "/")
+    assert "wrote checkpoints/model" in run(folder, "tiny_model.py", imported=TRANSFORMERS).replace("\\", "/")
     recorded = invoke("--root", str(folder), "models", "lock")
     assert recorded.exit_code == OK, recorded.output
     assert invoke("--root", str(folder), "build", "--strict").exit_code == OK
     words = ["--total-frames", "128", "--evaluate-every", "64", "--evaluate-episodes", "4"]
-    run(folder, "-m", "my_chats_rl.chat_grpo", *words)
+    run(folder, "-m", "my_chats_rl.chat_grpo", *words, imported=TRANSFORMERS)
     assert "kl_penalty" in (folder / "runs" / "chat_grpo" / "log.csv").read_text()
 
 

@@ -264,3 +264,13 @@ def test_categorical_refuses() -> None:
             ours.Categorical(**keywords)
     with pytest.raises(ValueError, match="must have a dimension for the choices"):
         ours.Categorical(logits=torch.zeros(()))
+
+
+@pytest.mark.parametrize("kind", ["OneHotCategorical", "OneHotOrdinal", "MaskedOneHotCategorical"])
+def test_one_hot_actions_of_truth_values_are_scored(kind: str) -> None:
+    """As a spec of one-hot vectors has them."""
+    logits = torch.randn(4, 3)
+    given = {"mask": torch.ones(4, 3, dtype=torch.bool)} if kind.startswith("Masked") else {}
+    d = getattr(ours, kind)(logits, **given)
+    action = d.sample()
+    assert torch.equal(d.log_prob(action.bool()), d.log_prob(action))

@@ -47,9 +47,9 @@ def gsde(kind: Any, *sizes: int, **keywords: Any) -> tuple[Any, TensorDict]:
 def actor(distribution: Any, *in_keys: str, **keywords: Any) -> tuple[Any, TensorDict]:
     def parameters(x: torch.Tensor) -> tuple[Any, ...]:
         parts = TensorDict({"move": {"loc": x, "scale": x.exp()}, "turn": {"logits": x}}, x.shape[:1])
-        return x, x.exp() + 0.1, x, x, x > -10, parts
+        return x, x.exp() + 0.1, x, x, x > -10, parts, x.exp() + 1, x.exp() + 2
 
-    keys = ["loc", "scale", "logits", "scores", "mask", "params"]
+    keys = ["loc", "scale", "logits", "scores", "mask", "params", "concentration1", "concentration0"]
     policy = ProbabilisticActor(
         TensorDictModule(parameters, ["observation"], keys),
         in_keys=list(in_keys),
@@ -78,6 +78,7 @@ MAKERS: dict[str, Callable[..., tuple[Any, TensorDict]]] = {
     "gSDE, lazy": lambda **k: gsde(LazygSDEModule, **k),
     "IndependentNormal": lambda **k: actor(modules.IndependentNormal, "loc", "scale", **k),
     "TanhNormal": lambda **k: actor(modules.TanhNormal, "loc", "scale", **k),
+    "ScaledBeta": lambda **k: actor(modules.ScaledBeta, "concentration1", "concentration0", **k),
     "TruncatedNormal": lambda **k: actor(modules.TruncatedNormal, "loc", "scale", **k),
     "Categorical": lambda **k: actor(modules.Categorical, "logits", **k),
     "OneHotCategorical": lambda **k: actor(modules.OneHotCategorical, "logits", **k),

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from specgen_runtime.objectives import HardUpdate, LossModule, SoftUpdate
+from tensordict import TensorDictBase
 from torch import nn
 
 from tests.objectives.nets import ValueLoss, batch, critic
@@ -124,3 +125,58 @@ def test_updates_leave_no_graph() -> None:
         loss(batch(3))["loss_value"].backward()
     updater.step()
     assert not weight(loss).requires_grad
+
+
+class TwoValues(LossModule):
+    """Two networks with targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for seed, name in enumerate(("critic", "actor")):
+            self.convert_to_functional(critic(seed), name, create_target_params=True)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict
+
+
+def two_targets() -> TwoValues:
+    loss = TwoValues()
+    with torch.no_grad():
+        for name in ("critic", "actor"):
+            for tensor in getattr(loss, f"{name}_params").data.values(True, True):
+                tensor.fill_(1.0)
+            for tensor in getattr(loss, f"target_{name}_params").data.values(True, True):
+                tensor.fill_(0.0)
+    return loss
+
+
+def values_of(loss: LossModule, name: str) -> torch.Tensor:
+    target: torch.Tensor = getattr(loss, f"target_{name}_params").get(WEIGHT)
+    return target
+
+
+def test_updaters_of_one_network_each_leave_the_others_alone() -> None:
+    """Until each has one, the loss warns of those that nobody moves."""
+    loss = two_targets()
+    slow = SoftUpdate(loss, tau=0.25, networks=["critic"])
+    with pytest.warns(UserWarning, match="the target parameters of actor never change"):
+        loss(batch())
+    often = HardUpdate(loss, value_network_update_interval=1, networks=["actor"])
+    loss(batch())
+    slow.step()
+    assert (values_of(loss, "critic") == 0.25).all()
+    assert (values_of(loss, "actor") == 0).all()
+    often.step()
+    assert (values_of(loss, "critic") == 0.25).all()
+    assert (values_of(loss, "actor") == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("networks", "message"),
+    [(["actors"], "has no target of 'actors'; it has targets of "), ([], "networks must name those")],
+)
+def test_networks_without_targets_are_refused(networks: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SoftUpdate(two_targets(), tau=0.25, networks=networks)
+    with pytest.raises(ValueError, match=message):
+        HardUpdate(two_targets(), networks=networks)

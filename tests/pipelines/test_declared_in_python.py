@@ -206,6 +206,19 @@ TWINS: dict[str, tuple[Pipeline, str]] = {
     target_updater: {soft: {tau: 0.01}, every: 2}
 """,
     ),
+    "targets by network": (
+        Pipeline(
+            extends="DDPGPendulum",
+            target_updater={
+                "actor_network": TargetUpdate(soft=Soft(tau=0.01)),
+                "value_network": TargetUpdate(hard=Hard(interval=500), every=2),
+            },
+        ),
+        """\
+    extends: DDPGPendulum
+    target_updater: {actor_network: {soft: {tau: 0.01}}, value_network: {hard: {interval: 500}, every: 2}}
+""",
+    ),
 }  # fmt: skip
 OF_PARENT = ["pipelines/ddpg_pendulum", "losses/ddpg"]
 LOSS = {"on_policy": ["losses/ppo"], "noise that depends on the state": [*OF_PARENT, "losses/sac"]}

@@ -111,6 +111,30 @@ def test_several_actions(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("batch", BATCHES)
+def test_observations_behind_each_action(batch: tuple[int, ...]) -> None:
+    """Theirs stands in place of the observation, which has another shape at resets."""
+    chain = Compose(ours.StepCounter(), ours.MultiAction(3, False, stack_observations=True))
+    env = TransformedEnv(Walk(*batch), chain)
+    check_env_specs(env)
+    assert env.observation_spec["stacked_position"].shape == (*batch, 3, 3)
+    assert env.observation_spec["stacked_step_count"].dtype == torch.int64
+    peer = theirs.TransformedEnv(TheirWalk(*batch), theirs.MultiAction(stack_observations=True))
+    chunk = 0.1 * torch.randn(*batch, 3, 3)
+    fresh, found = env.reset(), env.step(env.reset().set("action", chunk))["next"]
+    expected = peer.step(peer.reset().set("action", chunk))["next"]
+    assert torch.equal(found["stacked_position"], expected["position"])
+    assert torch.equal(found["position"], expected["position"][..., -1, :])
+    assert (found["stacked_step_count"].squeeze(-1) == torch.tensor([1, 2, 3])).all()
+    assert not fresh["stacked_position"].any()
+    far = torch.ones(*batch, 3, 3)
+    for _ in range(2):
+        found = env.step(env.step_mdp(env.step(fresh.set("action", far))).set("action", far))["next"]
+    ended = found["step_count"] < 6
+    assert ended.all()
+    assert not found["stacked_position"][..., -1, :].any()
+
+
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("stack_rewards", [True, False])
 def test_ends_inside(stack_rewards: bool, batch: tuple[int, ...]) -> None:
     """A row that ends stays there, with zeros behind it; TorchRL's rollouts can't be stacked then."""

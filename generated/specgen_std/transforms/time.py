@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d0f9cd4ab1b9f4d0ad6d38edc1f23e454f87359ecc0fb5e4ec0a4d51b459bd71
+# specgen: sha256=8ca9d7fb0b66cffb1de601be49481143f8ff93469a8e633f2a1ac330adab4f4c
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -147,8 +147,11 @@ class MultiActionKeys(NamedTuple):
     """What one repetition reads and writes."""
 
     reward: NestedKey
+    seen: list[NestedKey]
     rewards: NestedKey
     """the single rewards, 0 behind the end of an episode"""
+    observations: list[NestedKey]
+    """those behind each action, 0 behind the end of an episode"""
 
 
 class MultiActionInverseKeys(NamedTuple):
@@ -211,11 +214,14 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
 
     Reads, for each of `in_keys`:
         `reward`, floats [*batch, ...]
+        `seen`, several together, any dtype [*batch, ...]
 
     Writes, for each of them:
         `reward`, combined over the repetitions of a step
         `rewards`, of the same dtype; only with `stack_rewards`: the single rewards, 0 behind the end of
             an episode
+        `observations`, of the same dtype; only with `stack_observations`: those behind each action, 0
+            behind the end of an episode
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, any dtype [*batch, ...]
@@ -230,13 +236,14 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
     _takes = ("chunk",)
     _folds = ("reward",)
     _sums = ("reward",)
-    _optional = ("rewards",)
+    _optional = ("rewards", "observations")
+    _stacks: ClassVar[Mapping[str, str]] = {"observations": "seen"}
     _beside: ClassVar[Mapping[str, str]] = {"rewards": "reward", "reward": "reward"}
 
     def __init__(
         self, steps: int, stack_rewards: bool = True, in_keys: Sequence[NestedKey] | None = None,
         out_keys: Sequence[NestedKey] | None = None, in_keys_inv: Sequence[NestedKey] | None = None,
-        out_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None, stack_observations: bool = False,
     ) -> None:
         """Let the policy write several actions, which the environment takes one after another; a row that is
         done stays as it is.
@@ -249,6 +256,8 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
             in_keys_inv: the keys that it works on (default: every action, of those with bool or uint8 or
                 int8 or int16 or int32 or int64 or float32 or float64).
             out_keys_inv: the keys of `chunk`, one for each input (default: `in_keys_inv`).
+            stack_observations: whether the observations behind each action are observed, besides the last
+                ones.
 
         Raises:
             ValueError: if `steps` is not >= 1.
@@ -260,14 +269,22 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
             raise ValueError(f"steps must be >= 1, got {steps}")
         self.steps = steps
         self.stack_rewards = stack_rewards
+        self.stack_observations = stack_observations
         if self.stack_rewards:
             self._writes = (*self._writes, "rewards")
             self._collects = (*self._collects, "rewards")
+        if self.stack_observations:
+            self._writes = (*self._writes, "observations")
+            self._collects = (*self._collects, "observations")
 
     def _bind(self, env: EnvBase | None) -> list[MultiActionKeys]:
         reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
+        seen_ = [self._without(self._select(env, None, ("env.observation",), ANY_DTYPES), reward)] * len(
+            reward
+        )
         rewards = self._named(self._out_keys, [rename_leaf(key, "{}s") for key in reward], "out_keys")
-        return [MultiActionKeys(*keys) for keys in zip(reward, rewards, strict=True)]
+        observations = [[rename_leaf(key, "stacked_{}") for key in keys] for keys in seen_]
+        return [MultiActionKeys(*keys) for keys in zip(reward, seen_, rewards, observations, strict=True)]
 
     def _bind_inv(self, env: EnvBase | None) -> list[MultiActionInverseKeys]:
         action = self._select(env, self._in_keys_inv, ("env.action",), ANY_DTYPES, INPUTS)

@@ -19,6 +19,7 @@ from specgen_runtime.modules.distributional_qvalue import (
 )
 from specgen_runtime.modules.distributions import (
     AddStateIndependentNormalScale,
+    BetaParamExtractor,
     Categorical,
     Delta,
     IndependentNormal,
@@ -30,6 +31,7 @@ from specgen_runtime.modules.distributions import (
     OneHotOrdinal,
     Ordinal,
     ReparamGradientStrategy,
+    ScaledBeta,
     TanhDelta,
     TanhNormal,
     TruncatedNormal,
@@ -94,6 +96,7 @@ __all__ = [
     "AdditiveGaussianModule",
     "Autocast",
     "BatchRenorm1d",
+    "BetaParamExtractor",
     "Categorical",
     "CentralizedNet",
     "ConsistentDropout",
@@ -152,6 +155,7 @@ __all__ = [
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
+    "ScaledBeta",
     "Sequential",
     "SquashDims",
     "Squeeze2dLayer",

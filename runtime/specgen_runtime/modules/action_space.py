@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
-from specgen_runtime.modules.distributions.categorical import one_hot
+from specgen_runtime.modules.distributions.categorical import index_of, one_hot
 from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -226,7 +226,7 @@ def action_index(
                 f"a one-hot action of {n} values must have shape {(*batch, n)}, got {shape}"
                 + ("; is action_space='categorical' meant?" if shape in (batch, (*batch, 1)) else "")
             )
-        return _marked(action)
+        return index_of(action)
     if action_space == "mult_one_hot":
         nums = () if var_nums is None else tuple(var_nums)
         if shape != (*batch, sum(nums)) or n != math.prod(nums):
@@ -236,7 +236,7 @@ def action_index(
             )
         index = torch.zeros(batch, dtype=torch.int64, device=action.device)
         for choice, count in zip(split_choices(action, nums), nums, strict=True):
-            index = index * count + _marked(choice)
+            index = index * count + index_of(choice)
         return index
     if shape == (*batch, 1):
         action = action.squeeze(-1)
@@ -248,10 +248,6 @@ def action_index(
     if action.is_floating_point() or action.dtype == torch.bool:
         raise ValueError(f"a categorical action must be an integer, got {action.dtype}")
     return action.long()
-
-
-def _marked(action: Tensor) -> Tensor:
-    return action.to(torch.uint8).argmax(-1) if action.dtype == torch.bool else action.argmax(-1)
 
 
 def greedy_action(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,17 +14,19 @@ from specgen_runtime.objectives.common import LossModule
 
 
 class TargetNetUpdater(ABC):
-    """Moves every target network of a loss. Making one changes no parameter.
+    """Moves target networks of a loss, all of them unless it is said which. Making one changes no parameter.
 
     Args:
         loss_module: a loss with target parameters.
+        networks: the networks whose targets it moves, as `LossModule.target_networks` calls them; others want an updater
+            of their own.
 
     Raises:
-        ValueError: if it is not a loss.
+        ValueError: if it is not a loss, or one of the networks has no target.
         RuntimeError: if it has no target parameters.
     """
 
-    def __init__(self, loss_module: LossModule) -> None:
+    def __init__(self, loss_module: LossModule, *, networks: Sequence[str] | None = None) -> None:
         if not isinstance(loss_module, LossModule):
             raise ValueError(f"loss_module must be a LossModule, got {type(loss_module).__name__}")
         if not loss_module.target_networks():
@@ -33,7 +35,8 @@ class TargetNetUpdater(ABC):
                 "delay_value, set it to True, otherwise it needs no updater"
             )
         self.loss_module = loss_module
-        for name in loss_module.target_networks():
+        self.networks = _with_targets(loss_module, networks)
+        for name in self.networks:
             loss_module._has_updater[name] = True
 
     def init_(self) -> None:
@@ -61,7 +64,7 @@ class TargetNetUpdater(ABC):
 
     def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each tensor of the networks, parameters and buffers, with its target."""
-        for name in self.loss_module.target_networks():
+        for name in self.networks:
             sources = getattr(self.loss_module, f"{name}_params")
             targets = getattr(self.loss_module, f"target_{name}_params")
             # `data` of each tensor: of the whole it would make a tensordict like it, which takes longer than the update.
@@ -78,14 +81,20 @@ class SoftUpdate(TargetNetUpdater):
         loss_module: a loss with target parameters.
         eps: how much of the target stays, in [0, 1]; ``1 - tau``.
         tau: how much of the source comes in, in [0, 1]. Exactly one of the two must be given.
+        networks: the networks whose targets it moves; all of them by default.
 
     Raises:
-        ValueError: if both are given, or if it is outside [0, 1].
+        ValueError: if both are given, if it is outside [0, 1], or if one of the networks has no target.
         RuntimeError: if neither is given, or the loss has no target parameters.
     """
 
     def __init__(
-        self, loss_module: LossModule, *, eps: float | None = None, tau: float | None = None
+        self,
+        loss_module: LossModule,
+        *,
+        eps: float | None = None,
+        tau: float | None = None,
+        networks: Sequence[str] | None = None,
     ) -> None:
         if eps is not None and tau is not None:
             raise ValueError("SoftUpdate takes eps or tau, not both: eps = 1 - tau")
@@ -100,7 +109,7 @@ class SoftUpdate(TargetNetUpdater):
                 UserWarning,
                 stacklevel=2,
             )
-        super().__init__(loss_module)
+        super().__init__(loss_module, networks=networks)
         self.tau = float(1 - value if tau is None else value)
         self.eps = float(1 - value if eps is None else value)
 
@@ -139,19 +148,26 @@ class HardUpdate(TargetNetUpdater):
     Args:
         loss_module: a loss with target parameters.
         value_network_update_interval: a positive whole number of steps.
+        networks: the networks whose targets it moves; all of them by default.
 
     Raises:
-        ValueError: if the interval is not a positive whole number.
+        ValueError: if the interval is not a positive whole number, or one of the networks has no target.
         RuntimeError: if the loss has no target parameters.
     """
 
-    def __init__(self, loss_module: LossModule, *, value_network_update_interval: int = 1000) -> None:
+    def __init__(
+        self,
+        loss_module: LossModule,
+        *,
+        value_network_update_interval: int = 1000,
+        networks: Sequence[str] | None = None,
+    ) -> None:
         interval = value_network_update_interval
         if isinstance(interval, bool) or interval != int(interval) or interval < 1:
             raise ValueError(
                 f"HardUpdate: value_network_update_interval must be a positive whole number, got {interval!r}"
             )
-        super().__init__(loss_module)
+        super().__init__(loss_module, networks=networks)
         self.value_network_update_interval = int(interval)
         self.counter = 0
 
@@ -173,3 +189,16 @@ class HardUpdate(TargetNetUpdater):
             KeyError: if ``counter`` is missing.
         """
         self.counter = int(state_dict["counter"])
+
+
+def _with_targets(loss_module: LossModule, networks: Sequence[str] | None) -> tuple[str, ...]:
+    """The networks that are asked for, each of which has to have a target; all that have one where none are."""
+    known = loss_module.target_networks()
+    if networks is not None and not networks:
+        raise ValueError("networks must name those whose targets are moved, got none; leave it out for all")
+    for name in networks or ():
+        if name not in known:
+            raise ValueError(
+                f"{type(loss_module).__name__} has no target of {name!r}; it has targets of {', '.join(known)}"
+            )
+    return tuple(known if networks is None else dict.fromkeys(networks))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from tensordict import TensorDictBase
@@ -14,6 +14,7 @@ from specgen_runtime.specs import Bounded, Composite, TensorSpec, Unbounded
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import subspec
+from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
     """
 
     _sequential = True
+    _around = True
     _steps_inner_env = False
 
     def _around_step(self, tensordict: TensorDictBase, inner: InnerEnv) -> TensorDictBase:
@@ -58,12 +60,12 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self._fields(self._recalls_inputs):
             self._stash(next_tensordict, key)
-        return next_tensordict
+        return self._dropped(self._map(next_tensordict, self._missing_tolerance))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self._fields(self._recalls_inputs):
             self._stash(tensordict_reset, key)
-        return tensordict_reset
+        return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
 
     def forward(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> NoReturn:
         """What is recorded can't be stepped again. Raises NotImplementedError."""
@@ -84,18 +86,18 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     of keys.
 
     Attributes:
-        _folds: the fields of a record whose value is combined over the repetitions, instead of being the last one.
-        _sums: those of them that are added up, so that bounds follow.
+        _sums: those of its folded inputs that are added up, so that bounds follow.
         _extremes: those of them that are the largest or the smallest, so that bounds stay.
         _collects: the fields of a record that get the values of all repetitions, along a new front dimension.
+        _stacks: those of them that stand for several keys, which are collected as they are, with the field of these.
         _taken: the fields of a record that get the number of repetitions.
     """
 
     _steps_inner_env = True
-    _folds: tuple[str, ...] = ()
     _sums: tuple[str, ...] = ()
     _extremes: tuple[str, ...] = ()
     _collects: tuple[str, ...] = ()
+    _stacks: ClassVar[Mapping[str, str]] = {}
     _taken: tuple[str, ...] = ()
 
     def _repetitions(self) -> int:
@@ -198,9 +200,17 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     ) -> TensorDictBase:
         made = following.empty()
         self._collect(tensordict, following, made, nth)
+        for key, place in self._stacked_keys():
+            made.set(place, self._require(following, key))
         if going is not None:
             _write_rows(made, made.apply(torch.zeros_like), ~going)
         return made
+
+    def _stacked_keys(self) -> Iterator[tuple[NestedKey, NestedKey]]:
+        """The keys that are collected as they are, each with where that is written."""
+        for field, role in self._stacks.items():
+            if field in self._collects:
+                yield from zip(self._fields((role,)), self._fields((field,)), strict=True)
 
     def _completed(
         self,
@@ -221,7 +231,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             following.set(key, taken.reshape(*taken.shape, *(1,) * (len(shape) - rows)).expand(shape).clone())
         for key in self._fields(self._recalls_inputs):
             self._stash(following, key)
-        return following
+        return self._dropped(self._map(following, self._missing_tolerance))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> NoReturn:
         raise RuntimeError(
@@ -230,7 +240,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self._added:
+        for key in self._fields((*self._collects, *self._taken)):
             tensordict_reset.set(key, self._blank(key))
         return super()._reset(tensordict, tensordict_reset)
 
@@ -240,6 +250,8 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     def _declared(self) -> dict[NestedKey, TensorSpec]:
         if self._declared_cache is None:
             declared, count = self._added_specs(), self._count()
+            for key, place in self._stacked_keys():
+                declared[place] = unbounded_like(self._spec(key))
             for key in self._fields(self._collects):
                 declared[key] = _stacked(declared[key], len(self._batch()), count)
             self._declared_cache = declared
@@ -257,10 +269,15 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             for row in self.keys:
                 for field in self._folds:
                     key = getattr(row, field)
-                    if key in group.keys(True, True):
+                    if key in group.keys(True, True) and key not in self._added:
                         group[key] = self._folded_spec(field, group[key])
             output_spec[name] = group
         return output_spec
+
+    def _mapped_spec(self, key: NestedKey) -> TensorSpec:
+        spec = super()._mapped_spec(key)
+        folds = [field for row in self.keys for field in self._folds if getattr(row, field) == key]
+        return self._folded_spec(folds[0], spec) if folds else spec
 
     def _folded_spec(self, field: str, spec: TensorSpec) -> TensorSpec:
         if field in self._extremes:

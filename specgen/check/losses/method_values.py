@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from specgen.check.losses.given_values import given_names, of_given
 from specgen.check.losses.model import CheckedLoss
+from specgen.check.model import identifier
+from specgen.check.names import refused
 from specgen.check.programs.loss import given_symbols, method_part
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_parts as rules
@@ -42,7 +44,11 @@ def check_method_values(file: SchemaFile, loss: CheckedLoss, sink: Sink) -> None
                 help += f", or write `{name}: {method.computes}`, which reads the data"
             sink.add(rules.METHOD_READS.at(file.scalar(*here, place).span, message, help=help))
         used = {own[one] for one in found.read}
+        made = {identifier(one.name) for one in found.computed}
         for symbol, (argument, _) in given.items():
+            if argument in made:
+                span = file.key_span(*here, "given", argument)
+                sink.add(refused(argument, "the method computes a value that is called so", "argument", span))
             if not more and argument not in used and symbol not in {one.symbol for one in read}:
                 message = f"`{method.computes}` of `{loss.name}` does not read `{symbol.name}`"
                 span = file.scalar(*here, "given", argument).span

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from specgen.check.model import Entry
 from specgen.expr import SpecType
+from specgen.expr.spec_limits import flatten
 from specgen.values import dataclass
 
-Support = Literal["unbounded", "bounded", "index", "onehot"]
+Support = Literal["unbounded", "bounded", "half_bounded", "index", "onehot"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Family:
         bounds: whether it is told the bounds of the action.
         masked: whether it is told which actions are allowed.
         certain: whether it gives one action for sure, so that there is no log-probability.
+        extractor: the class of the layer that makes all parameters of what the last layer gives; empty where that is one
+            parameter, or a `scale` says where the other comes from.
     """
 
     name: str
@@ -32,6 +36,7 @@ class Family:
     bounds: bool = False
     masked: bool = False
     certain: bool = False
+    extractor: str = ""
 
     @property
     def discrete(self) -> bool:
@@ -45,6 +50,7 @@ class Family:
 
 
 _NORMAL = ("loc", "scale")
+_WEIGHTS = ("concentration1", "concentration0")
 
 FAMILIES: dict[str, Family] = {
     family.name: family
@@ -56,6 +62,9 @@ FAMILIES: dict[str, Family] = {
         Family("normal", "IndependentNormal", "unbounded", _NORMAL),
         Family("tanh_normal", "TanhNormal", "bounded", _NORMAL, bounds=True),
         Family("truncated_normal", "TruncatedNormal", "bounded", _NORMAL, bounds=True),
+        Family("beta", "ScaledBeta", "bounded", _WEIGHTS, bounds=True, extractor="BetaParamExtractor"),
+        Family("ordinal", "Ordinal", "index", ("scores",)),
+        Family("onehot_ordinal", "OneHotOrdinal", "onehot", ("scores",)),
         Family("delta", "Delta", "unbounded", ("param",), certain=True),
         Family("tanh_delta", "TanhDelta", "bounded", ("param",), bounds=True, certain=True),
     )
@@ -63,14 +72,17 @@ FAMILIES: dict[str, Family] = {
 
 
 def support_of(spec: SpecType) -> Support | None:
-    """The kind of actions that a spec holds; None where no family is over them."""
+    """The kind of actions that a spec holds; None where they are neither a vector of numbers nor one of finitely many."""
     match spec.kind:
         case "categorical":
             return "index" if not spec.shape else None
         case "onehot":
             return "onehot" if not spec.shape else None
         case "bounded" if spec.dtype.startswith("float"):
-            return "bounded"
+            finite = [
+                all(map(math.isfinite, flatten(end))) for end in (spec.low, spec.high) if end is not None
+            ]
+            return "bounded" if all(finite) else "half_bounded" if any(finite) else "unbounded"
         case "unbounded" if spec.dtype.startswith("float"):
             return "unbounded"
         case _:

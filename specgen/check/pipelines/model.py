@@ -15,6 +15,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head, ModelHead
 from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
@@ -249,15 +250,6 @@ class Estimation:
 
 
 @dataclass(frozen=True)
-class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
-
-    kind: Literal["soft", "hard"]
-    amount: Amount
-    every: Setting | None = None
-
-
-@dataclass(frozen=True)
 class NextAction:
     """A policy whose next actions critics of other groups read: the attribute of its loss, and what that calls the policy."""
 
@@ -320,6 +312,7 @@ class CheckedPipeline:
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.
+        targets: how targets follow.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
         precision: of what networks compute.
@@ -338,7 +331,7 @@ class CheckedPipeline:
     acting: Acting
     losses: tuple[PipelineLoss, ...]
     data: PipelineData
-    targets: TargetUpdates | None
+    targets: tuple[TargetUpdates, ...]
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
@@ -351,12 +344,10 @@ class CheckedPipeline:
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """The numbers that may change in training."""
-        exploration, data, targets = self.acting.exploration, self.data, self.targets
+        exploration, data = self.acting.exploration, self.data
         found = [None if exploration is None else exploration.amount]
-        found += [
-            data.beta if isinstance(data, ReplayData) else None,
-            None if targets is None else targets.amount,
-        ]
+        found.append(data.beta if isinstance(data, ReplayData) else None)
+        found += dict.fromkeys(one.amount for one in self.targets)
         found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]

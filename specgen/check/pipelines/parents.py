@@ -11,8 +11,9 @@ from specgen.check.pipelines.visible import Scopes, Visible
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
+from specgen.schema.fields import Declaration
 from specgen.schema.load import SchemaFile, is_dropped, load, to_data
-from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
+from specgen.schema.pipeline import OPTIMIZERS, OptimizerGroup, Pipeline, TargetUpdate, names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 from specgen.values import dataclass, replace
@@ -28,6 +29,7 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
+    ("target_updater", "*"): (("soft", "hard"),),
     ("policy", "explore"): (EXPLORATIONS,),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
     ("optimizer",): (OPTIMIZERS,),
@@ -35,6 +37,9 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 }
 """Fields of which there is one at most, by where they stand: another one takes the place of the parent's."""
 
+
+_ONE_FOR_ALL: Mapping[str, type[Declaration]] = {"optimizer": OptimizerGroup, "target_updater": TargetUpdate}
+"""Fields that are one for all parameters, or several by name."""
 
 _ENVS = (("env",), ("evaluate", "env"))
 """Where an environment is named, with arguments or without."""
@@ -184,8 +189,8 @@ def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -
     for group in _choices(place):
         if given & set(group):
             yield from (name for name in group if name not in given)
-    if place == ("optimizer",):
-        fields = {*OPTIMIZERS, "of", "every", "max_grad_norm"}
+    if len(place) == 1 and place[0] in _ONE_FOR_ALL:
+        fields = _ONE_FOR_ALL[place[0]].model_fields.keys()
         before = {key.text for key, _ in parent.entries}
         if given and bool(before & fields) is not bool(given & fields):
             yield from before  # one for all becomes several, or several become one

@@ -29,7 +29,12 @@ from specgen.check.pipelines.losses import (
     read_losses,
     with_networks,
 )
-from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.model import (
+    Acting,
+    CheckedPipeline,
+    PipelineLoss,
+    PipelineOptimizer,
+)
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.next_actions import next_actions
 from specgen.check.pipelines.numbers import Numbers
@@ -40,6 +45,7 @@ from specgen.check.pipelines.recorded_conversations import imitating, is_taught
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.visible import Scopes, report_two_of_a_name
@@ -79,7 +85,7 @@ class _Pipeline:
         self.file, self.name, self.module, self.scopes, self.sink = file, name, module, scopes, sink
         self.path = ("pipelines", name)
         self.pipeline: Pipeline = file.module.pipelines[name]
-        self.numbers = Numbers(file, self.path, sink)
+        self.numbers = Numbers(file, self.path, self.pipeline.unit, sink)
 
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
@@ -106,7 +112,8 @@ class _Pipeline:
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
-        acting = targets = None
+        acting: Acting | None = None
+        targets: tuple[TargetUpdates, ...] = ()
         if losses is not None:
             reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
             acting = reader.acting(losses, data)

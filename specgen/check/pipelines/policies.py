@@ -148,7 +148,7 @@ class PolicyReader:
             return None
         scale, value = self._scale(name, said, family)
         size = action.spec.classes if family.discrete else math.prod(action.type.shape)
-        outputs = size * (2 if scale == "state" else 1)
+        outputs = size * (len(family.parameters) if scale == "state" or family.extractor else 1)
         key = None if mask is None or not family.masked else tuple(mask.split("."))
         return ActionHead(family, action, outputs, scale, value, key)
 
@@ -159,9 +159,9 @@ class PolicyReader:
         default = default_family(action, masked=masked, certain=certain)
         if said.body.dist is None:
             if default is None:
-                message = f"no distribution of a policy is over `{action.dotted}`, {action.spec}"
+                message = f"no distribution of a policy is over `{action.dotted}`, {shown(action)}"
                 span = self.file.key_span(*self.path, "networks", name)
-                self.sink.add(rules.DISTRIBUTION.at(span, message))
+                self.sink.add(rules.DISTRIBUTION.at(span, message, help=_no_default(action)))
             return default
         family = FAMILIES[said.body.dist]
         fits = family.support == support_of(action.spec)
@@ -179,7 +179,10 @@ class PolicyReader:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
-        help = None if default is None else f"write {default.name}, or leave it out"
+        alike = FAMILIES.get(f"onehot_{family.name}")
+        if alike is not None and alike.support == support_of(action.spec) and not masked:
+            default = alike
+        help = _no_default(action) if default is None else f"write {default.name}, or leave it out"
         self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
         return None
 
@@ -191,9 +194,8 @@ class PolicyReader:
         if not family.scaled:
             if body.scale is not None:
                 span = self.file.key_span(*self.path, *said.place, "scale")
-                self.sink.add(
-                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
-                )
+                help = "leave it out, or write `scale: drop` where it is inherited"
+                self.sink.add(rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help=help))
             return None, None
         if not isinstance(body.scale, Scale):
             return "state", None
@@ -253,6 +255,11 @@ class PolicyReader:
         self.sink.remove(first)
         further = (Note(found.message, note.span) for note in found.notes)
         self.sink.add(replace(first, notes=(*first.notes, *further)))
+
+
+def _no_default(action: Entry) -> str | None:
+    """What to write where a policy has no distribution by default."""
+    return "declare both of its bounds, or none" if support_of(action.spec) == "half_bounded" else None
 
 
 _SUPPORTS = {

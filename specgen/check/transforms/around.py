@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, Target, check_section, made_statement, may_draw
-from specgen.check.transforms.around_flow import check_around_flow
+from specgen.check.transforms.around_flow import check_around_flow, stacked_outputs
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Around, Phase
@@ -89,11 +89,16 @@ class AroundChecker:
         )
         if len(self.sink) > before and self.sink.has_errors:
             return None
+        stacked = stacked_outputs(self.roles, self.outputs, sections.get("collect", ()), self.sink)
+        sections["collect"] = tuple(one for one in sections.get("collect", ()) if one.target not in stacked)
+        if len(self.sink) > before and self.sink.has_errors:
+            return None
         folds = sections.get("fold", ())
         return Around(
             kind=kind,  # type: ignore[arg-type]
             count=count,
-            sections=sections,
+            sections={phase: statements for phase, statements in sections.items() if statements},
+            stacked=stacked,
             sums=tuple(one.target for one in folds if _combines(one.expr, one.target, "+")),
             extremes=tuple(one.target for one in folds if _combines(one.expr, one.target, "max", "min")),
             taken=declared.taken,
@@ -112,15 +117,6 @@ class AroundChecker:
                         help="declare two transforms and put both into the chain",
                     )
                 )
-        if self.transform.map:
-            wrong += 1
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "map"),
-                    "`map` beside `around` is not available yet",
-                    help="declare two transforms and put both into the chain",
-                )
-            )
         for field, owner in _BELONGS.items():
             if getattr(declared, field) and owner != kind:
                 wrong += 1

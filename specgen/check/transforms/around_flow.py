@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.flow import value_reads
@@ -11,6 +12,7 @@ from specgen.check.transforms.model import Around
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.tree import Name
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -38,14 +40,15 @@ def check_around_flow(
             )
         )
     for output in outputs:
-        if not output.inverse and output.name not in collected and output.name != declared.taken:
-            sink.add(
-                schema_rules.MISSING_ASSIGNMENT.at(
-                    file.key_span(*path, "out", output.name),
-                    f"output `{output.name}` is never assigned",
-                    help=f"add `{output.name}: …` to `collect`",
-                )
-            )
+        if output.inverse:
+            continue
+        mapped, stepped = output.name in transform.map, output.name in {*collected, declared.taken}
+        if mapped == stepped:
+            what = "is assigned by `map` and by `around`" if mapped else "is never assigned"
+            places = "`map`, or to `collect`" if declared.repeat is not None else "`map`"
+            help = "keep one of them" if mapped else f"add `{output.name}: …` to {places}"
+            span = file.key_span(*path, "out", output.name)
+            sink.add(schema_rules.MISSING_ASSIGNMENT.at(span, f"output `{output.name}` {what}", help=help))
     acted = declared.action if isinstance(declared.action, dict) else {}
     for role in roles:
         if role.inverse and role.name not in acted and role.name not in transform.inverse:
@@ -112,4 +115,27 @@ def around_sections(around: Around | None) -> dict[str, SectionResult]:
     found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
     if around.count is not None:
         found["count"] = SectionResult((around.count,))
+    return found
+
+
+def stacked_outputs(
+    roles: Iterable[Role], outputs: Iterable[Output], collect: Iterable[Statement], sink: Sink
+) -> dict[str, str]:
+    """The outputs that collect each of several keys as it is, with the role that stands for these."""
+    several = {role.name for role in roles if role.form == "all"}
+    collected = {statement.target: statement for statement in collect}
+    found: dict[str, str] = {}
+    for output in outputs:
+        statement = collected.get(output.name)
+        if statement is None or output.each is None or output.each not in several:
+            continue
+        if not (isinstance(statement.expr, Name) and statement.expr.path == f"next.{output.each}"):
+            sink.add(
+                rules.COLLECTED_KEYS.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{output.each}` stands for several keys, of which each is collected as it is",
+                    help=f"write `{output.name}: next.{output.each}`",
+                )
+            )
+        found[output.name] = output.each
     return found

@@ -92,6 +92,7 @@ class Around:
         sums: the roles whose values are added up.
         extremes: those of which the largest or smallest value is taken.
         taken: the output that gets the number of repetitions.
+        stacked: the outputs that collect each of several keys as it is, with the role that stands for these.
     """
 
     kind: Literal["repeat", "skip", "reset_steps"]
@@ -100,6 +101,7 @@ class Around:
     sums: tuple[str, ...] = ()
     extremes: tuple[str, ...] = ()
     taken: str | None = None
+    stacked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,13 @@ class CheckedTransform:
     @property
     def collected(self) -> tuple[Output, ...]:
         """The outputs that get the values of all repetitions."""
-        targets = {statement.target for statement in self.phase("collect")}
+        targets = {statement.target for statement in self.phase("collect")} | {*self.stacked}
         return tuple(output for output in self.outputs if output.name in targets)
+
+    @property
+    def stacked(self) -> Mapping[str, str]:
+        """Those of them that collect each of several keys as it is, with the role that stands for these."""
+        return {} if self.around is None else self.around.stacked
 
     @property
     def forward(self) -> tuple[Role, ...]:

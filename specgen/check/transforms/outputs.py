@@ -125,7 +125,9 @@ class Outputs:
                 )
             return None
         role = None if out.each is None else self.roles[out.each]
-        if role is not None and role.form not in ("each", "key"):
+        collected = self.transform.around is not None and name in self.transform.around.collect
+        several = role is not None and role.form == "all" and collected
+        if role is not None and role.form not in ("each", "key") and not several:
             self.sink.add(
                 rules.WRONG_TARGET.at(
                     self.file.span(*here, "each"),

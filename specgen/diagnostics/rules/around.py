@@ -141,3 +141,23 @@ or allow it in this chain: `allow: [SG328]`.
     severity="warning",
     without="Episodes are truncated after 50 steps of the agent where 200 were meant.",
 )
+
+COLLECTED_KEYS = Rule(
+    "SG393",
+    "collected keys that are computed of",
+    """\
+An output that follows an `all:` role is one for each of its keys, which may be of any dtypes and dimensions: each is
+collected as it is.
+
+```yaml
+in: {seen: {all: env.observation}}
+out: {stacked: {each: seen, name: "stacked_{}"}}
+around: {repeat: 4, collect: {stacked: 2 * next.seen}}
+```
+
+```yaml
+around: {repeat: 4, collect: {stacked: next.seen}}
+```
+""",
+    without="An expression of values that have nothing in common.",
+)

@@ -1,4 +1,4 @@
-"""SG607, SG608, SG624, SG625: what a pipeline may be made of besides the parts that all have."""
+"""SG607, SG608, SG624, SG625, SG638: what a pipeline may be made of besides the parts that all have."""
 
 from __future__ import annotations
 
@@ -79,4 +79,26 @@ loss: {DistributionalDQNLoss: {}}
 ```
 """,
     without="Returns outside of the support count as its ends.",
+)
+
+TARGETS_APART = Rule(
+    "SG638",
+    "targets of two updaters",
+    """\
+Where `target_updater` says by name how targets follow, each is of one network, or of one of several losses. A target that two move
+would follow faster than either says.
+
+```yaml
+target_updater:
+  agent: {soft: {tau: 0.005}}
+  agent.qvalue_network: {soft: {tau: 0.01}}
+```
+
+```yaml
+target_updater:
+  agent.actor_network: {soft: {tau: 0.005}}
+  agent.qvalue_network: {soft: {tau: 0.01}}
+```
+""",
+    without="The target moves twice at each update.",
 )

@@ -61,8 +61,9 @@ DISTRIBUTION = Rule(
     "SG556",
     "a distribution over other actions",
     """\
-The distribution of a policy is over the actions of the environment: `categorical` over indices, `onehot_categorical` over
-one-hot vectors, `tanh_normal` and `truncated_normal` over bounded numbers, `normal` over unbounded ones.
+The distribution of a policy is over the actions of the environment: `categorical` and `ordinal` over indices,
+`onehot_categorical` and `onehot_ordinal` over one-hot vectors, `tanh_normal`, `beta` and `truncated_normal` over numbers that are
+bounded at both ends, `normal` over unbounded ones.
 
 ```yaml
 env: PendulumTrain                       # its action is float32[1] in [-2, 2]

@@ -228,7 +228,10 @@ def _policy(
 
 
 def _scaled(one: ActionHead, uses: set[str]) -> str | None:
-    """The module that makes means and scales of what the last layer gives for an action; None where there is no scale."""
+    """The module that makes several parameters of what the last layer gives for an action; None where that is the only one."""
+    if one.family.extractor:
+        uses.add(one.family.extractor)
+        return f"{one.family.extractor}()"
     if one.scale == "state":
         uses.add("NormalParamExtractor")
         return "NormalParamExtractor()"

@@ -13,6 +13,7 @@ from specgen.check.pipelines.model import (
     PipelineNetwork,
     PipelineOptimizer,
 )
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.acting import acting_parts
@@ -98,13 +99,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
         added = f"RewardBonus({given}).to({learning})"
         yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
-    for loss in followed(pipeline):
-        assert pipeline.targets is not None
-        soft = pipeline.targets.kind == "soft"
-        word = "tau" if soft else "value_network_update_interval"
-        name = "SoftUpdate" if soft else "HardUpdate"
-        updater = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
-        yield made_part(loss.part("updater"), using(updater, name))
+    for targets in pipeline.targets:
+        yield made_part(targets.part, _updater(targets))
     for optimizer in pipeline.optimizers:
         yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
         norm = optimizer.max_grad_norm
@@ -144,7 +140,7 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
     names = [loss.part("loss") for loss in pipeline.losses]
     names += [f"{bonus.name}_reward" for bonus in pipeline.bonuses]
-    names += [loss.part("updater") for loss in followed(pipeline)]
+    names += [targets.part for targets in pipeline.targets]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
     if not isinstance(data, RecordedData):
@@ -158,11 +154,6 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     for name in _generators(pipeline):
         restored = using(f"load_generator(self.{name}, state[{literal(name)}])", "load_generator")
         yield StatePlan(name, f"self.{name}.get_state()", restored)
-
-
-def followed(pipeline: CheckedPipeline) -> tuple[PipelineLoss, ...]:
-    """The losses whose targets follow."""
-    return tuple(loss for loss in pipeline.losses if loss.targets and pipeline.targets is not None)
 
 
 def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -215,6 +206,15 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
         made += f".make_value_estimator({', '.join(given)})"
         uses.append("ValueEstimators")
     return using(made, *uses)
+
+
+def _updater(targets: TargetUpdates) -> Code:
+    """The call that makes what moves targets."""
+    name = "SoftUpdate" if targets.kind == "soft" else "HardUpdate"
+    word = "tau" if targets.kind == "soft" else "value_network_update_interval"
+    words = [f"self.{targets.loss}", f"{word}=config.{targets.amount.name}"]
+    words += [f"networks={literal(list(targets.networks))}"] if targets.networks else []
+    return using(f"{name}({', '.join(words)})", name)
 
 
 def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:

@@ -18,7 +18,7 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import followed, norm_part, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import norm_part, optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -71,7 +71,7 @@ def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
 
 def _loop(pipeline: CheckedPipeline) -> LoopPlan:
     data, limits = pipeline.data, pipeline.limits
-    unit = "updates" if isinstance(data, RecordedData) else "frames"
+    unit = limits.unit
     kind = (
         "on_policy"
         if isinstance(data, OnPolicyData)
@@ -90,8 +90,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
             minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
-    total = limits.updates if unit == "updates" else limits.frames
-    assert total is not None
+    total = limits.total
     scheduled = tuple(_scheduled(pipeline, unit, total))
     return LoopPlan(
         kind=kind,
@@ -185,7 +184,7 @@ def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What must hold for the training to go on, besides its total; and when it does not, in words."""
     if pipeline.limits.stop_return is not None:
         yield "run.best < config.stop_return", "an evaluation reaches `stop_return`"
-    if pipeline.limits.updates is not None and not isinstance(pipeline.data, RecordedData):
+    if pipeline.limits.updates is not None and pipeline.limits.unit == "frames":
         updates = pipeline.limits.updates.name
         yield f"run.updates < config.{updates}", f"`{updates}` are made"
     if pipeline.limits.hours is not None:
@@ -214,15 +213,15 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
             yield f"parts.{part}.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
         yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
-    data, targets = pipeline.data, pipeline.targets
+    data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
     for loss in pipeline.losses:
         for name, number in loss.schedules.items():
             yield f"parts.{loss.part('loss')}.{name} = {amount(number, unit, total)}"
-    for loss in followed(pipeline) if targets is not None and targets.amount.schedule is not None else ():
-        assert targets is not None
-        yield f"parts.{loss.part('updater')}.tau = {amount(targets.amount, unit, total)}"
+    for targets in pipeline.targets:
+        if targets.amount.schedule is not None:
+            yield f"parts.{targets.part}.tau = {amount(targets.amount, unit, total)}"
 
 
 def amount(number: Amount, unit: str, total: Setting) -> str:

@@ -8,9 +8,10 @@ from itertools import groupby
 from specgen.check.pipelines.data_model import OnPolicyData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
-from specgen.plan.pipelines.parts import followed, norm_part, optimizer_part
+from specgen.plan.pipelines.parts import norm_part, optimizer_part
 from specgen.plan.pipelines.read_keys import GIVEN
 
 
@@ -51,7 +52,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
             if one.max_grad_norm is not None and one.every is None
         ),
         steps=tuple((name, tuple(text for _, text in group)) for name, group in steps),
-        targets=pipeline.targets is not None,
+        targets=bool(pipeline.targets),
         accumulate=pipeline.data.accumulate.name
         if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
         else "",
@@ -62,12 +63,12 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
 
 def _is_configured(pipeline: CheckedPipeline) -> bool:
     """Whether an update reads hyper-parameters."""
-    data, targets = pipeline.data, pipeline.targets
+    data = pipeline.data
     norms = [one.max_grad_norm for one in pipeline.optimizers]
     return (
         any(norm is not None and norm.schedule is None for norm in norms)
         or any(one.every is not None for one in pipeline.optimizers)
-        or (targets is not None and targets.every is not None)
+        or any(one.every is not None for one in pipeline.targets)
         or (isinstance(data, OnPolicyData) and data.accumulate is not None)
     )
 
@@ -107,13 +108,16 @@ def _clipped(optimizer: PipelineOptimizer) -> str:
 
 
 def _steps(pipeline: CheckedPipeline) -> Iterator[tuple[str | None, str]]:
-    """The steps in order: those of each update, those of some, and the one of the targets."""
-    for one in sorted(pipeline.optimizers, key=lambda one: "" if one.every is None else one.every.name):
+    """The steps in order: those of each update, those of some, and those of the targets."""
+    for one in sorted(pipeline.optimizers, key=_delay):
         every = None if one.every is None else one.every.name
         if every is not None and one.max_grad_norm is not None:
             yield every, _clipped(one)
         yield every, f"parts.{optimizer_part(one)}.step()"
-    if pipeline.targets is not None:
-        every = None if pipeline.targets.every is None else pipeline.targets.every.name
-        for loss in followed(pipeline):
-            yield every, f"parts.{loss.part('updater')}.step()"
+    for targets in sorted(pipeline.targets, key=_delay):
+        yield _delay(targets) or None, f"parts.{targets.part}.step()"
+
+
+def _delay(moved: PipelineOptimizer | TargetUpdates) -> str:
+    """The hyper-parameter that says how many updates lie between two steps; empty where each has one."""
+    return "" if moved.every is None else moved.every.name

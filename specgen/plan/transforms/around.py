@@ -73,6 +73,7 @@ class AroundPlan:
         base: the class that it stands on.
         groups: the attributes that name fields of a record.
         count: the method that says how many steps there are, with its expression.
+        stacked: outputs that collect each of several keys as it is, with the field of these; as text.
         methods: the others.
         functions: the pure functions that they call.
     """
@@ -80,6 +81,7 @@ class AroundPlan:
     base: Code
     groups: tuple[tuple[str, list[str]], ...]
     count: tuple[str, Code] | None
+    stacked: str
     methods: tuple[MethodPlan, ...]
     functions: tuple[FunctionPlan, ...] = field(default=())
 
@@ -94,6 +96,7 @@ def plan_around(transform: CheckedTransform) -> AroundPlan | None:
         _BASES[around.kind],
         tuple((name, list(fields)) for name, fields in _groups(transform, around) if fields),
         _count(transform, around),
+        literal(dict(around.stacked)) if around.stacked else "",
         tuple(_method(transform, phase, function) for phase, function in functions.items()),
         tuple(function.plan for function in functions.values()),
     )

@@ -59,7 +59,7 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
 
 def _reads_logical(transform: CheckedTransform) -> bool:
     """Whether rewards and done flags are read without their trailing 1."""
-    if transform.around is not None or transform.recursion is not None:
+    if transform.recursion is not None or (transform.around is not None and not transform.map):
         return False
     if transform.python is not None:
         return True  # a class is given, and gives, rows
@@ -120,6 +120,8 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
         return
     for output in transform.written(inverse=False):
         mapped = output.name in transform.mapped and not output.reward
+        if output.name in transform.stacked:
+            continue
         if output.each is not None and not output.flag and not mapped and not has_own_dims(output):
             yield output.name, output.each
     for role in transform.folded:

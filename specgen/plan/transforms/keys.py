@@ -52,7 +52,11 @@ class KeyPlanner:
         doc = "writes and reads" if self.inverse else "reads and writes"
         what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
         roles = [Field(role.name, _role_type(role), doc=role.doc) for role in self.roles]
-        outputs = [Field(output.name, _output_type(output), doc=output.doc) for output in self.outputs]
+        several = self.transform.stacked
+        outputs = [
+            Field(output.name, _SEVERAL if output.name in several else _output_type(output), doc=output.doc)
+            for output in self.outputs
+        ]
         return RecordPlan(self.row, (what,), (*roles, *outputs))
 
     def binding(self) -> BindingPlan:
@@ -185,6 +189,9 @@ class KeyPlanner:
             first = self._first(lines)
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         source = variable(output.each)
+        if output.name in self.transform.stacked:
+            text = f"[[rename_leaf(key, {literal(output.key)}) for key in keys] for keys in {source}]"
+            return using(text, "rename_leaf")
         if self.transform.role(output.each).may_be_missing:
             return self._beside_optional(output, source)
         if output.hidden:
@@ -331,7 +338,7 @@ def _dtypes(role: Role) -> Code:
 def _role_type(role: Role) -> Code:
     """The type of a role's field in a record of keys."""
     if role.form == "all":
-        return using("list[NestedKey]", "NestedKey")
+        return _SEVERAL
     return _MAYBE if role.may_be_missing else named("NestedKey")
 
 
@@ -340,6 +347,7 @@ def _output_type(output: Output) -> Code:
     return _MAYBE if output.when is not None and output.when.of_keys else named("NestedKey")
 
 
+_SEVERAL = using("list[NestedKey]", "NestedKey")
 _MAYBE = using("NestedKey | None", "NestedKey")
 _SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
 _OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")

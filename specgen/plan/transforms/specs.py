@@ -26,7 +26,7 @@ def plan_added_specs(transform: CheckedTransform, size: Callable[[str], str]) ->
         transform: the transform.
         size: the text of a size that has a name.
     """
-    declared = with_declared_specs(transform)
+    declared = [one for one in with_declared_specs(transform) if one.name not in transform.stacked]
     if not declared:
         return None
     missing = keyless(transform)

@@ -31,9 +31,11 @@ from specgen_runtime.modules.distributions.draws import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.scaled_beta import BetaParamExtractor, ScaledBeta
 
 __all__ = [
     "AddStateIndependentNormalScale",
+    "BetaParamExtractor",
     "Categorical",
     "Delta",
     "IndependentNormal",
@@ -45,6 +47,7 @@ __all__ = [
     "OneHotOrdinal",
     "Ordinal",
     "ReparamGradientStrategy",
+    "ScaledBeta",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",

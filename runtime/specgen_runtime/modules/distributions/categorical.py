@@ -85,3 +85,15 @@ def one_hot(index: Tensor, n: int, dtype: torch.dtype = torch.int64) -> Tensor:
         Shape ``(*index.shape, n)``.
     """
     return index.new_zeros((*index.shape, n), dtype=dtype).scatter_(-1, index.unsqueeze(-1), 1)
+
+
+def index_of(value: Tensor) -> Tensor:
+    """The index at which one-hot vectors have their one.
+
+    Args:
+        value: of any dtype, shape ``(*batch, n)``.
+
+    Returns:
+        int64, shape ``batch``.
+    """
+    return value.to(torch.uint8).argmax(-1) if value.dtype == torch.bool else value.argmax(-1)

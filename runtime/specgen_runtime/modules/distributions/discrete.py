@@ -10,7 +10,7 @@ from torch.distributions import Distribution, constraints
 from torch.distributions import OneHotCategorical as TorchOneHotCategorical
 from torch.nn.functional import cross_entropy, logsigmoid
 
-from specgen_runtime.modules.distributions.categorical import Categorical, one_hot
+from specgen_runtime.modules.distributions.categorical import Categorical, index_of, one_hot
 from specgen_runtime.modules.distributions.masked import MaskedCategorical, MaskedOneHotCategorical
 from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
@@ -73,7 +73,7 @@ class OneHotCategorical(TorchOneHotCategorical):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of one-hot choices, one number for each."""
-        return self._categorical.log_prob(value.argmax(-1))
+        return self._categorical.log_prob(index_of(value))
 
     @property
     def mode(self) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from specgen_runtime.modules.distributions.categorical import Categorical, one_hot
+from specgen_runtime.modules.distributions.categorical import Categorical, index_of, one_hot
 from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
 
@@ -243,7 +243,7 @@ class MaskedOneHotCategorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of one-hot choices, one number for each."""
-        return self._categorical.log_prob(value.argmax(-1))
+        return self._categorical.log_prob(index_of(value))
 
     def entropy(self) -> Tensor:
         """The entropy in nats of the choices that are allowed, shape ``batch``."""
