@@ -44,6 +44,7 @@ class Statistics:
         self._newer: dict[str, Array] = {}
         """What was put as arrays, of which nobody has asked for the tensors yet."""
         self.frozen = False
+        self._borrowed = False  # whether they are those of others, which learn them
         self._path: str | None = None
         self._file: Any = None
         self._threads = threading.RLock()
@@ -71,7 +72,7 @@ class Statistics:
         if self.shared:
             raise RuntimeError("processes share these statistics: `freeze` is for all copies in this process")
         twin = Statistics()
-        twin._values, twin._newer, twin.frozen = self._values, self._newer, True
+        twin._values, twin._newer, twin.frozen, twin._borrowed = self._values, self._newer, True, True
         return twin
 
     def put(self, name: str, value: Tensor) -> None:
@@ -101,13 +102,17 @@ class Statistics:
             dtypes: the dtype of each that is not here yet; None: as it comes.
 
         Returns:
-            What is wrong with values of another shape, which are left out, by name.
+            What is wrong with values of another shape, or of what only others learn, which are left out, by name.
         """
         problems = {}
         with torch.no_grad(), self.locked():
             for name, value in loaded.items():
                 held = self.values.get(name)
-                if held is None:
+                if self._borrowed and (held is None or not torch.equal(held.cpu(), value.to(held).cpu())):
+                    problems[name] = (
+                        "other values than those that this environment reads, and others learn: load them into one of these"
+                    )
+                elif held is None:
                     self.values[name] = value.detach().clone().to(dtype=dtypes[name] or value.dtype)
                 elif held.shape != value.shape:
                     problems[name] = f"the shape {list(value.shape)}, where {list(held.shape)} is wanted"
