@@ -1,12 +1,16 @@
-"""The five-transform chain on Gymnasium's CartPole: fused, against TorchRL's dynamic one and against no chain at all."""
+"""Chains on Gymnasium's CartPole: of five transforms, against TorchRL's dynamic one and against no chain at all; and of one
+that learns."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import torch
+from specgen_runtime.envs import SerialEnv
+from specgen_runtime.transforms import CommonStatistics
 from specgen_std.chains.cartpole import CartPoleGymTrain
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -19,12 +23,22 @@ from torchrl.envs import (
     RewardSum,
     StepCounter,
     TransformedEnv,
+    VecNormV2,
 )
 
 from benchmarks.gymnasium import GivenActions
 from benchmarks.harness import Budget, Row, Work, paired
+from benchmarks.made import made
 
 STEPS = 200
+SIDE_BY_SIDE = 8
+LEARNING = """
+specgen: 1
+import: [specgen_std/envs/cartpole, specgen_std/transforms/reward_sum, specgen_std/transforms/vec_norm]
+chains:
+  Plain: {env: CartPoleGym, transforms: [RewardSum]}
+  Normed: {env: CartPoleGym, transforms: [RewardSum, {VecNorm: {in_keys: [observation]}}]}
+"""
 
 
 def rows(budget: Budget) -> Iterator[Row]:
@@ -53,6 +67,29 @@ def rows(budget: Budget) -> Iterator[Row]:
     )
     for label, mine in found:
         yield paired(f"CartPoleGymTrain, {label}", mine, raw, budget, peer_name="raw Gymnasium loop")
+    yield from _learning_rows(budget)
+
+
+def _learning_rows(budget: Budget) -> Iterator[Row]:
+    """A chain with a normaliser that learns: against TorchRL's, and eight side by side against the chain without it."""
+    chains = made("learning", LEARNING, "CartPole-v1")
+    theirs = TransformedEnv(
+        GymEnv("CartPole-v1", categorical_action_encoding=True),
+        Compose(RewardSum(), VecNormV2(in_keys=["observation"])),
+    )
+    for label, work in (("step_and_maybe_reset", _Stepping), ("rollout(200)", _Rolling)):
+        mine, peer = (Work(work(env), STEPS, clock=time.process_time) for env in (chains.Normed(), theirs))
+        yield paired(f"CartPole with VecNorm, {label}", mine, peer, budget)
+    batches = (SerialEnv(SIDE_BY_SIDE, create) for create in (CommonStatistics(chains.Normed), chains.Plain))
+    frames = STEPS * SIDE_BY_SIDE
+    mine, peer = (Work(_Stepping(env), frames, clock=time.process_time) for env in batches)
+    yield paired(
+        f"CartPole with VecNorm, {SIDE_BY_SIDE} side by side, step_and_maybe_reset",
+        mine,
+        peer,
+        budget,
+        peer_name="without VecNorm",
+    )
 
 
 def _torchrl_chain() -> TransformedEnv:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -23,10 +19,7 @@ from torchrl import envs as theirs
 from torchrl.data import Bounded
 
 from benchmarks.harness import Budget, Row, Work, paired
-from specgen import compile_project
-from specgen.project.gymnasium_lock import record
-from specgen.project.library import PACKAGE, library_schemas
-from specgen.settings import Config, Library
+from benchmarks.made import made
 
 STEPS = 20
 SHAPE = (210, 160, 3)
@@ -53,7 +46,7 @@ chains:
 def rows(budget: Budget) -> Iterator[Row]:
     """Microseconds a step: ToTensorImage, GrayScale, Resize to 84 x 84, four frames, RewardSum, StepCounter on a screen of Atari's size."""
     gymnasium.register(NAME, entry_point=_Screen, disable_env_checker=True)
-    fused, peer = _fused(), _theirs()
+    fused, peer = made("screens", SCHEMA, NAME).ScreenTrain(), _theirs()
     for name, ours, limits in (("fused", fused, (3, 2.5)), ("dynamic", _dynamic(), (None, None))):
         yield paired(
             f"images {name}, step_and_maybe_reset",
@@ -89,27 +82,6 @@ class _Screen(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._at += 1
         return self._screens[self._at % 16], 1.0, self._at >= 1000, False, {}
-
-
-def _fused() -> Any:
-    library = Library(PACKAGE, library_schemas())
-    made = compile_project.compile_sources(
-        {"schemas/screens.yaml": SCHEMA},
-        Config("schemas", "made_screens", "made_screens"),
-        gymnasium={NAME: record(NAME, {})},
-        library=library,
-    )
-    assert not made.diagnostics, made.diagnostics
-    with tempfile.TemporaryDirectory() as folder:
-        for path, text in made.files.items():
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        sys.path.insert(0, folder)
-        try:
-            return importlib.import_module("made_screens.screens").ScreenTrain()
-        finally:
-            sys.path.remove(folder)
 
 
 def _dynamic() -> Any:

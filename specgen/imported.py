@@ -256,6 +256,7 @@ PYTHON_FUNCTIONS = frozenset(
         "bool",
         "callable",
         "dict",
+        "enumerate",
         "float",
         "getattr",
         "int",

@@ -249,7 +249,7 @@ class Stop(Declaration):
 
     Attributes:
         frames: environment steps, of all environments together.
-        updates: steps of the optimizer.
+        updates: steps of the optimizer. Without `frames`, everything goes by them: evaluations, checkpoints, schedules.
         hours: of training, those before a resume included.
         return_: the mean return of an evaluation (`return`).
     """
@@ -360,6 +360,12 @@ class Pipeline(DeclaredClass):
     def is_recorded(self) -> bool:
         """Whether its data are there already."""
         return self.data is not None and self.data.recorded is not None
+
+    @property
+    def unit(self) -> Literal["frames", "updates"]:
+        """What is counted: schedules, evaluations and checkpoints go by it."""
+        ends_by_updates = self.stop is not None and self.stop.frames is None and self.stop.updates is not None
+        return "updates" if self.is_recorded or ends_by_updates else "frames"
 
     @property
     def explores_by_features(self) -> bool:

@@ -58,6 +58,11 @@ def test_workers_draw_for_themselves_with_the_weights_of_the_training(made: Any)
                 policy.model.lm_head.weight.mul_(1.5)
         assert len({*said[0]}) > 4
         assert said[0][:8] != said[0][8:]
+        kept = parts.collector.state_dict()
+        assert "policy_state_dict" in kept
+        assert not any("policy_state_dict" in kept[f"worker{place}"] for place in range(2)), (
+            "one copy is enough"
+        )
         whole = batch["next", "kl_penalty"].sum()
         assert float(whole) != 0, "the policy is no longer the reference, which has the weights that it had"
     finally:

@@ -111,3 +111,26 @@ def test_a_number_goes_along_lines_between_points(tmp_path: Path) -> None:
         assert found[2] == pytest.approx(1e-4)  # from the jump on
         assert found[-1] == pytest.approx(1e-4 * frames / 32)
         assert sorted(found[2:], reverse=True) == found[2:]
+
+
+@pytest.mark.parametrize("parent", [PPO, DQN], ids=["on_policy", "replay"])
+def test_a_training_ends_after_its_updates_alone(parent: tuple[str, str], tmp_path: Path) -> None:
+    """Schedules, evaluations and checkpoints go by updates then; a resumed one ends where a whole one does."""
+    lr = '"linear(1.0e-3, 0.0)"'
+    optimizer = f"optimizer: {{adam: {{lr: {lr}}}}}\n    evaluate: {{every: 4}}\n    checkpoint: {{every: 4}}"
+    with trained(parent, f"{optimizer}\n    stop: {{frames: drop, updates: 8_000}}", tmp_path) as module:
+        assert not hasattr(module.TrainingConfig(), "total_frames")
+        assert module.TrainingConfig().total_updates == 8_000
+        config = small_config(module)
+        assert (config.total_updates, config.evaluate_every) == (12, 4)
+        parts = module.train(config, folder=tmp_path / "whole")
+        rows = read_log(tmp_path / "whole" / "log.csv")
+        assert [row["updates"] for row in rows if "evaluation" in row] == [4, 8, 12]
+        assert rows[-1]["frames"] > 0
+        last = 12 - (4 if parent is PPO else config.updates)  # set in front of the last batch
+        optimizer = parts.optimizer.param_groups[0]
+        assert optimizer["lr"] == pytest.approx(1e-3 * (1 - last / 12))
+        module.train(small_config(module, total_updates=4), folder=tmp_path / "cut")
+        again = module.train(config, folder=tmp_path / "cut", resume=True)
+        assert read_log(tmp_path / "cut" / "log.csv")[-1]["updates"] == 12
+        assert again.optimizer.param_groups[0]["lr"] == optimizer["lr"]

@@ -29,6 +29,13 @@ MASKED = {
 }  # fmt: skip
 """What makes it an environment that allows the two moves that are not away from the middle."""
 
+ONE_ACTION = {
+    'action.move: "categorical(3)", action.force: "float32[1] in [0, 1]"': 'action: "float32[1] in [-1, 1]"',
+    "(action.move - 1) * action.force": "action",
+    ", actions: {force: {scale: {parameter: 0.6}}}": "",
+}
+"""What makes it an environment with one action, a vector."""
+
 OTHER_LOSSES = {
     "a2c": ("{A2CLoss: {entropy_coeff: 0.01}}", "epochs: 1, minibatch_size: 64"),
     "reinforce": ("ReinforceLoss", "epochs: 1, minibatch_size: 64"),
@@ -154,6 +161,18 @@ def test_entropies_are_weighed_one_by_one(tmp_path: Path) -> None:
     torch.testing.assert_close(found["loss_entropy"], -0.5 * entropy)
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_the_divergence_reads_the_distribution_that_acted(several: bool, tmp_path: Path) -> None:
+    text = (_schema() if several else _with(ONE_ACTION)).replace("ClipPPOLoss", "KLPENPPOLoss")
+    with imported(generate({"penalized.yaml": text}, "penalized"), "penalized", tmp_path) as made:
+        module = module_of(made, "penalized")
+        parts = module.PPOHarbor(small_config(module))
+        batch = next(iter(parts.collector))
+        parts.estimator(batch)
+        found = parts.loss(batch.select(*parts.stored))
+    torch.testing.assert_close(found["kl"], torch.zeros(2, 4), atol=1e-5, rtol=0)
+
+
 def test_a_mask_is_of_one_action(package: ModuleType) -> None:
     module = module_of(package, "masked")
     parts = module.PPOMaskedHarbor(small_config(module, num_envs=16, num_steps=8))
@@ -191,3 +210,41 @@ def test_a_policy_says_only_what_differs() -> None:
     printed = generate({"harbor.yaml": two}, "two")["harbor.py"]
     assert "init_scale: float = 0.5" in printed
     assert "force_init_scale: float = 0.6" in printed
+
+
+def test_each_agent_of_a_group_chooses_several_actions(tmp_path: Path) -> None:
+    """Log-probabilities are summed over the actions of an agent, and not over agents."""
+    text = """\
+specgen: 1
+import: [specgen_std/losses/mappo]
+envs:
+  Fleet:
+    doc: Two boats are moved to the middle of a harbor.
+    groups: {boat: {agents: 2}}
+    state: {boat.place: "float32[1] in [-2, 2]"}
+    action: {boat.action.move: "categorical(3)", boat.action.force: "float32[1] in [0, 1]"}
+    observation: {boat.observation: "float32[1] in [-2, 2]"}
+    reset: {boat.place: "uniform(-2, 2, shape=(boat, 1))"}
+    step:
+      next.boat.place: "clip(boat.place + float32(boat.action.move - 1)[:, None] * boat.action.force, -2, 2)"
+      boat.reward: "-abs(next.boat.place[:, 0])"
+      terminated: "all(abs(next.boat.place) < 0.05)"
+    observe: {boat.observation: boat.place}
+pipelines:
+  MAPPOFleet:
+    env: Fleet
+    networks: {boat.actor_network: {mlp: [8]}, boat.critic_network: {mlp: [8]}}
+    loss: {boat: {MAPPOLoss: {entropy_coeff: 0.01}}}
+    value_estimator: {multi_agent_gae: {gamma: 0.9, lmbda: 0.95}}
+    data: {on_policy: {num_envs: 16, num_steps: 16, epochs: 4, minibatches: 4}}
+    optimizer: {adam: {lr: 3.0e-3}}
+    stop: {frames: 4_096}
+"""
+    with imported(generate({"fleet.yaml": text}, "fleets"), "fleets", tmp_path) as made:
+        module = module_of(made, "fleet")
+        parts = module.MAPPOFleet(module.MAPPOFleetConfig(num_envs=4, num_steps=4))
+        batch = next(iter(parts.collector))
+        assert batch["boat", "action_log_prob"].shape == (4, 4, 2)
+        parts.boat_estimator(batch)
+        found = module.update(parts, batch.select(*parts.stored).reshape(-1))
+    torch.testing.assert_close(found.boat_kl_approx, torch.tensor(0.0), atol=1e-5, rtol=0)

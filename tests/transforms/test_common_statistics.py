@@ -37,6 +37,22 @@ def test_all_that_are_made_learn_together() -> None:
     torch.testing.assert_close(learned["loc|observation"], torch.cat(raw).double().mean(0))
 
 
+def test_loading_into_a_frozen_environment_leaves_what_others_learn() -> None:
+    """What was learned elsewhere goes into an environment that learns; the others read it."""
+    statistics = CommonStatistics(normalised)
+    learning = statistics(batch_size=[3])
+    learning.reset()
+    reading, other = statistics.frozen(batch_size=[2]), normalised(batch_size=[3])
+    other.rollout(4)
+    before = learning.transform._statistics.values["loc|observation"].clone()
+    with pytest.raises(RuntimeError, match="other values than those that this environment reads"):
+        reading.transform.load_state_dict(other.transform.state_dict())
+    assert torch.equal(learning.transform._statistics.values["loc|observation"], before)
+    reading.transform.load_state_dict(learning.transform.state_dict())  # they are the same
+    learning.transform.load_state_dict(other.transform.state_dict())
+    assert count(learning) == count(reading) == count(other)
+
+
 def test_the_environments_of_a_batch_count_what_all_have_seen() -> None:
     env = SerialEnv(4, CommonStatistics(normalised))
     env.reset()

@@ -314,8 +314,12 @@ class MultiCollector(BaseCollector[D]):
         self._waiting.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of each worker, that of the policy here, and what is counted; batches that are waiting are not in it."""
-        states = self._call_all("state", [None] * self.num_workers)
+        """The state of each worker, that of the policy here, and what is counted; batches that are waiting are not in it.
+
+        Workers that get the weights of the policy with each batch have none of their own in it.
+        """
+        apart = not (self.update_at_each_batch and isinstance(self.policy, nn.Module))
+        states = self._call_all("state", [apart] * self.num_workers)
         counted = {
             "frames": self.frames,
             "iter": self._iter,
@@ -336,7 +340,8 @@ class MultiCollector(BaseCollector[D]):
         found = {name for name in state_dict if name.startswith("worker")}
         if found != expected:
             raise KeyError(f"the state dict is of {len(found)} workers, expected {len(expected)}")
-        self._call_all("load", [state_dict[f"worker{i}"] for i in range(self.num_workers)])
+        common = {key: state_dict[key] for key in ("policy_state_dict",) if key in state_dict}
+        self._call_all("load", [{**common, **state_dict[f"worker{i}"]} for i in range(self.num_workers)])
         self._waiting.clear()
         self.frames, self._iter = int(state_dict["frames"]), int(state_dict["iter"])
         self.version, self._seed = int(state_dict["policy_version"]), int(state_dict["seed"])

@@ -128,10 +128,12 @@ class HostedCollector:
         """Begin new episodes."""
         self.collector.reset()
 
-    def do_state(self, _: Any) -> dict[str, Any]:
-        """The state dict, with the states of the policy's generators."""
-        drawing = [generator.get_state() for generator in self._generators]
-        return {**self.collector.state_dict(), "policy_generators": drawing}
+    def do_state(self, with_policy: bool) -> dict[str, Any]:
+        """The state dict, with the states of the policy's generators; without its weights where those are elsewhere."""
+        state = self.collector.state_dict()
+        if not with_policy:
+            state.pop("policy_state_dict", None)
+        return {**state, "policy_generators": [generator.get_state() for generator in self._generators]}
 
     def do_load(self, state: dict[str, Any]) -> None:
         """Load a state dict."""

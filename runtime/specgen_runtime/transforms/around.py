@@ -30,6 +30,7 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
     """
 
     _sequential = True
+    _around = True
     _steps_inner_env = False
 
     def _around_step(self, tensordict: TensorDictBase, inner: InnerEnv) -> TensorDictBase:
@@ -59,12 +60,12 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self._fields(self._recalls_inputs):
             self._stash(next_tensordict, key)
-        return next_tensordict
+        return self._dropped(self._map(next_tensordict, self._missing_tolerance))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self._fields(self._recalls_inputs):
             self._stash(tensordict_reset, key)
-        return tensordict_reset
+        return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
 
     def forward(self, tensordict: TensorDictBase | None = None, **tensors: Tensor) -> NoReturn:
         """What is recorded can't be stepped again. Raises NotImplementedError."""
@@ -85,8 +86,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     of keys.
 
     Attributes:
-        _folds: the fields of a record whose value is combined over the repetitions, instead of being the last one.
-        _sums: those of them that are added up, so that bounds follow.
+        _sums: those of its folded inputs that are added up, so that bounds follow.
         _extremes: those of them that are the largest or the smallest, so that bounds stay.
         _collects: the fields of a record that get the values of all repetitions, along a new front dimension.
         _stacks: those of them that stand for several keys, which are collected as they are, with the field of these.
@@ -94,7 +94,6 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     """
 
     _steps_inner_env = True
-    _folds: tuple[str, ...] = ()
     _sums: tuple[str, ...] = ()
     _extremes: tuple[str, ...] = ()
     _collects: tuple[str, ...] = ()
@@ -232,7 +231,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             following.set(key, taken.reshape(*taken.shape, *(1,) * (len(shape) - rows)).expand(shape).clone())
         for key in self._fields(self._recalls_inputs):
             self._stash(following, key)
-        return following
+        return self._dropped(self._map(following, self._missing_tolerance))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> NoReturn:
         raise RuntimeError(
@@ -241,7 +240,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self._added:
+        for key in self._fields((*self._collects, *self._taken)):
             tensordict_reset.set(key, self._blank(key))
         return super()._reset(tensordict, tensordict_reset)
 
@@ -270,10 +269,15 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             for row in self.keys:
                 for field in self._folds:
                     key = getattr(row, field)
-                    if key in group.keys(True, True):
+                    if key in group.keys(True, True) and key not in self._added:
                         group[key] = self._folded_spec(field, group[key])
             output_spec[name] = group
         return output_spec
+
+    def _mapped_spec(self, key: NestedKey) -> TensorSpec:
+        spec = super()._mapped_spec(key)
+        folds = [field for row in self.keys for field in self._folds if getattr(row, field) == key]
+        return self._folded_spec(folds[0], spec) if folds else spec
 
     def _folded_spec(self, field: str, spec: TensorSpec) -> TensorSpec:
         if field in self._extremes:

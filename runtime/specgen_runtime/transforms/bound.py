@@ -37,6 +37,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _drops, _drops_inverse: the inputs of a record that nobody sees behind this transform, or in front of it.
         _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
+        _folds: the inputs of a record whose value is combined over several steps (part of `_writes`).
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
     """
 
@@ -49,6 +50,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     _drops: tuple[str, ...] = ()
     _drops_inverse: tuple[str, ...] = ()
     _masks: tuple[tuple[str, str], ...] = ()
+    _folds: tuple[str, ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()
 

@@ -61,7 +61,7 @@ def following_specs(transform: GeneratedTransform[Any, Any]) -> dict[NestedKey, 
         with transform._drawing_zeros():
             return images.specs()
     except (RuntimeError, IndexError) as error:
-        inputs = {key: transform._spec(key) for key in images.inputs}
+        inputs = {key: transform._mapped_spec(key) for key in images.inputs}
         refuse_shapes(transform, inputs, error)
 
 
@@ -87,7 +87,8 @@ class _Images:
     def __init__(self, transform: GeneratedTransform[Any, Any], follows: Mapping[str, Follows]) -> None:
         self.transform = transform
         self.follows = follows
-        outputs = {*transform._shown_and_hidden(), *transform._absent()}
+        outputs = {*transform._shown_and_hidden(), *transform._absent()} - {*transform._folds}
+        self.sequential = transform._sequential and not transform._around
         shared = False
         self.inputs: dict[NestedKey, str] = {}
         self.written: dict[NestedKey, tuple[str, Any]] = {}
@@ -115,7 +116,7 @@ class _Images:
     def specs(self) -> dict[NestedKey, TensorSpec]:
         """The specs of the outputs."""
         transform = self.transform
-        specs = {key: transform._spec(key) for key in self.inputs}
+        specs = {key: transform._mapped_spec(key) for key in self.inputs}
         blank = self._after_reset({key: spec.zero() for key, spec in specs.items()})
         values = {key: value for key in self.written if (value := blank.get(key, None)) is not None}
         self._refuse_batch_axes(specs, values)
@@ -165,7 +166,7 @@ class _Images:
         found |= fixed
         declared = {key: box_of(transform._declared[key]) for key in self.carried}
         outputs = {**self.carried, **{key: field for key, (field, _) in self.written.items()}}
-        for _ in range(ROUNDS if transform._sequential else 0):
+        for _ in range(ROUNDS if self.sequential else 0):
             before = dict(found)
             for at in self._choices():
                 after = self._at(inputs, self.inputs, at)
@@ -175,7 +176,7 @@ class _Images:
             if all(_equal(box, before[key]) for key, box in found.items()):
                 break
         else:
-            if transform._sequential:
+            if self.sequential:
                 return {}
         return {key: box for key, box in found.items() if key not in fixed}
 
@@ -194,7 +195,7 @@ class _Images:
 
     def _after_reset(self, values: Mapping[NestedKey, Tensor]) -> TensorDictBase:
         data = self._data(values)
-        if self.transform._sequential:
+        if self.sequential:
             return self.transform._reset(self._data({}), data)
         return self.transform._map(data, False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -16,11 +16,12 @@ from specgen_runtime.specs.values import equal
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
+from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
 from specgen_runtime.transforms.keys import each_key, leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
-from specgen_runtime.transforms.parting import PartingTransform
+from specgen_runtime.transforms.parting import parting
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-class InverseTransform(PartingTransform[Row, InverseRow]):
+class InverseTransform(EntriesTransform[Row, InverseRow]):
     """A transform whose inverse reads what the specs of the environment say: bounds, shapes, numbers of classes.
 
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
@@ -55,16 +56,17 @@ class InverseTransform(PartingTransform[Row, InverseRow]):
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
     _known_classes: dict[NestedKey, tuple[int, ...]]
+    _known_parts: dict[NestedKey, torch.Size] | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._known_inner, self._known_bounds, self._known_classes = {}, {}, {}
+        self._known_inner, self._known_bounds, self._known_classes, self._known_parts = {}, {}, {}, None
         self._recorded_batch: torch.Size | None = None  # while recorded data of another batch size are turned
 
     def empty_cache(self) -> None:
         """Forget everything derived from the environment."""
         super().empty_cache()
-        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={})
+        self.__dict__.update(_known_inner={}, _known_bounds={}, _known_classes={}, _known_parts=None)
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         if type(self)._inv_apply_transform is Transform._inv_apply_transform:
@@ -91,6 +93,10 @@ class InverseTransform(PartingTransform[Row, InverseRow]):
         return self._inverse_map(outer, True)
 
     # ------------------------------------------------------------------- specs
+
+    def _outer_specs(self, key: InverseRow) -> dict[NestedKey, TensorSpec]:
+        """The specs of what the policy writes in a repetition, by key."""
+        return {}
 
     def _map_specs_inv(self, specs: Composite) -> None:
         if type(self)._outer_specs is InverseTransform._outer_specs:
@@ -209,6 +215,20 @@ class InverseTransform(PartingTransform[Row, InverseRow]):
                     f" {key!r} is {spec.dtype} {list(shape)}"
                 )
         self._write(tensordict, key, value)
+
+    def _parting(
+        self, written: TensorDictBase, made: TensorDictBase, row: InverseRow
+    ) -> AbstractContextManager[None]:
+        """Where several keys are computed of what the policy wrote in their place; see `parting`."""
+        return parting(self, written, made, row)
+
+    def _dims_of_parts(self, row: InverseRow) -> dict[NestedKey, torch.Size]:
+        """The dimensions of what the policy writes in place of several keys."""
+        if self._known_parts is None:
+            rank, specs = self._batch_dims(), self._outer_specs(row)
+            self.__dict__["_known_parts"] = {key: spec.shape[rank:] for key, spec in specs.items()}
+        assert self._known_parts is not None
+        return self._known_parts
 
     def _inner(self, key: NestedKey, *, unread: bool = False) -> Tensor:
         """A tensor of the shape, dtype and device of what the environment is given.

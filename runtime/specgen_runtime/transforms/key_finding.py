@@ -12,7 +12,14 @@ from torch import Tensor
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import done_sets, group_spec, hidden_key, leaf_keys, private_key
+from specgen_runtime.transforms.keys import (
+    done_sets,
+    group_spec,
+    hidden_key,
+    leaf_keys,
+    normal_key,
+    private_key,
+)
 from specgen_runtime.transforms.offline import moment_keys, recorded_group
 from specgen_runtime.typing import NestedKey
 
@@ -35,11 +42,13 @@ class KeyFindingTransform(Transform):
         _acted: the fields of a record that are actions as the policy wrote them.
         _recorded: whether the keys that are read are those of recorded data, and none of an environment.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
+        _around: whether it does so by stepping the environment before it, and only a map makes entries of one moment.
     """
 
     _acted: tuple[str, ...] = ()
     _recorded: bool = False
     _sequential: bool = False
+    _around: bool = False
     _data: TensorDictBase | None
     _given: Composite | None = None  # what a spec method was given outside of environments
 
@@ -161,6 +170,29 @@ class KeyFindingTransform(Transform):
             )
         return keys
 
+    def _in_place_of(self, keys: str, keyword: str, given: NestedKey | None, default: NestedKey) -> NestedKey:
+        """The key that the policy writes in place of several.
+
+        Args:
+            keys: the argument that names these.
+            keyword, given: the argument that names the key, and what it was given.
+            default: the key without it.
+
+        Raises:
+            ValueError: if the key is named, and none of these.
+        """
+        if given is None:
+            return default
+        if not self._in_keys_inv:
+            raise ValueError(
+                f"{type(self).__name__}: {keyword} is what the policy writes in place of {keys}, which are not given"
+            )
+        return normal_key(given)
+
+    def _together(self, keys: list[NestedKey]) -> list[list[NestedKey]]:
+        """Keys that are read together, for the one repetition that there is; none where nobody named any."""
+        return [keys] if keys else []
+
     def _without(self, keys: list[NestedKey], left_out: list[Any]) -> list[NestedKey]:
         """`keys` but those of another role: one for each repetition, or several together."""
         flat = [key for each in left_out for key in (each if isinstance(each, list) else [each])]
@@ -232,6 +264,10 @@ class KeyFindingTransform(Transform):
         raise KeyError(
             f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
         )
+
+    def _mapped_spec(self, key: NestedKey) -> TensorSpec:
+        """The spec of an entry as a map of this transform reads it."""
+        return self._spec(key)
 
     def _recorded_spec(self, key: NestedKey) -> TensorSpec:
         if self._given is not None and key in leaf_keys(self._given):

@@ -36,18 +36,27 @@ class Statistics:
     """The values of a transform and of all copies of it that share them.
 
     Attributes:
-        values: by name; changed in place where processes share them, else replaced.
         frozen: whether nobody may change them, in this process.
     """
 
     def __init__(self) -> None:
-        self.values: dict[str, Tensor] = {}
+        self._values: dict[str, Tensor] = {}
+        self._newer: dict[str, Array] = {}
+        """What was put as arrays, of which nobody has asked for the tensors yet."""
         self.frozen = False
-        self._arrays: dict[str, tuple[Tensor, Array]] = {}
+        self._borrowed = False  # whether they are those of others, which learn them
         self._path: str | None = None
         self._file: Any = None
         self._threads = threading.RLock()
         self._depth = 0
+
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """By name; changed in place where processes share them, else replaced."""
+        if self._newer:
+            self._values.update((name, torch.from_numpy(array)) for name, array in self._newer.items())
+            self._newer.clear()
+        return self._values
 
     @property
     def shared(self) -> bool:
@@ -63,7 +72,7 @@ class Statistics:
         if self.shared:
             raise RuntimeError("processes share these statistics: `freeze` is for all copies in this process")
         twin = Statistics()
-        twin.values, twin.frozen = self.values, True
+        twin._values, twin._newer, twin.frozen, twin._borrowed = self._values, self._newer, True, True
         return twin
 
     def put(self, name: str, value: Tensor) -> None:
@@ -75,18 +84,15 @@ class Statistics:
 
     def array(self, name: str) -> Array:
         """A value as an array, which others may change where processes share it."""
-        value = self.values[name]
-        known = self._arrays.get(name)
-        if known is None or known[0] is not value:
-            known = self._arrays[name] = value, value.numpy()
-        return known[1]
+        newer = self._newer.get(name)
+        return self._values[name].numpy() if newer is None else newer
 
     def put_array(self, name: str, array: Array) -> None:
-        """`put` an array of the value's dtype and shape, whose memory is nobody else's."""
-        value = torch.from_numpy(array)
-        self.put(name, value)
-        if not self.shared:
-            self._arrays[name] = value, array
+        """`put` an array of the value's dtype and shape, whose memory nobody changes."""
+        if self.shared:
+            self._values[name].copy_(torch.from_numpy(array))
+        else:
+            self._newer[name] = array
 
     def load(self, loaded: Mapping[str, Tensor], dtypes: Mapping[str, torch.dtype | None]) -> dict[str, str]:
         """Replace values by copies of others, all of which have a place here.
@@ -96,13 +102,17 @@ class Statistics:
             dtypes: the dtype of each that is not here yet; None: as it comes.
 
         Returns:
-            What is wrong with values of another shape, which are left out, by name.
+            What is wrong with values of another shape, or of what only others learn, which are left out, by name.
         """
         problems = {}
         with torch.no_grad(), self.locked():
             for name, value in loaded.items():
                 held = self.values.get(name)
-                if held is None:
+                if self._borrowed and (held is None or not torch.equal(held.cpu(), value.to(held).cpu())):
+                    problems[name] = (
+                        "other values than those that this environment reads, and others learn: load them into one of these"
+                    )
+                elif held is None:
                     self.values[name] = value.detach().clone().to(dtype=dtypes[name] or value.dtype)
                 elif held.shape != value.shape:
                     problems[name] = f"the shape {list(value.shape)}, where {list(held.shape)} is wanted"
@@ -165,10 +175,10 @@ class Statistics:
         self._path = path
         self._file = open(path, "r+b")  # noqa: SIM115 (open as long as this object is)
         whole = torch.from_file(path, shared=True, size=os.path.getsize(path), dtype=torch.uint8)
-        self.values = {}
+        self._values = {}
         for name, dtype, shape, start in layout:
             length = math.prod(shape) * dtype.itemsize
-            self.values[name] = whole[start : start + length].view(dtype).reshape(shape)
+            self._values[name] = whole[start : start + length].view(dtype).reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._path is None:
@@ -181,14 +191,14 @@ class Statistics:
         if "path" in state:
             self._open(state["path"], state["layout"])
         else:
-            self.values = state["values"]
+            self._values = state["values"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Statistics:
         """A copy of its own, which nobody shares."""
         twin = memo[id(self)] = Statistics()
         twin.frozen = self.frozen
         with self.locked():
-            twin.values = {name: value.clone() for name, value in self.values.items()}
+            twin._values = {name: value.clone() for name, value in self.values.items()}
         return twin
 
 

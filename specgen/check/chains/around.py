@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from specgen.check.chains.model import Instance
+from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.scope import base_scope
 from specgen.check.model import CheckedEnv, Entry
 from specgen.check.transforms.model import CheckedTransform
@@ -86,11 +86,10 @@ def repetitions(instance: Instance) -> int:
 
 def folded_entries(instance: Instance, span: Span, sink: Sink) -> Mapping[str, Entry]:
     """The entries that a transform folds, with the bounds that they have then."""
-    around = instance.transform.around
     found: dict[str, Entry] = {}
-    for row in instance.rows if around is not None else ():
+    for row in instance.rows:
         for role in instance.transform.folded:
-            entry = row.inputs[role.name]
+            entry = row.inputs[role.name]  # with the bounds of `folded_rows`
             if entry.role != "reward":
                 sink.add(
                     schema_rules.NOT_AVAILABLE.at(
@@ -100,7 +99,20 @@ def folded_entries(instance: Instance, span: Span, sink: Sink) -> Mapping[str, E
                     )
                 )
                 continue
-            found[entry.dotted] = replace(entry, spec=_folded_spec(instance, role.name, entry.spec))
+            found[entry.dotted] = entry
+    return found
+
+
+def folded_rows(instance: Instance, rows: Iterable[Row]) -> list[Row]:
+    """The repetitions of a transform, whose folded entries have the bounds of all steps that are one."""
+    folded = [role.name for role in instance.transform.folded]
+    found = []
+    for row in rows:
+        inputs = {
+            name: replace(entry, spec=_folded_spec(instance, name, entry.spec)) if name in folded else entry
+            for name, entry in row.inputs.items()
+        }
+        found.append(replace(row, inputs=inputs))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from specgen.check.chains.args import Arguments
-from specgen.check.chains.around import can_step, folded_entries
+from specgen.check.chains.around import can_step, folded_entries, folded_rows
 from specgen.check.chains.bounds import with_bounds
 from specgen.check.chains.inverse import InverseBinder
 from specgen.check.chains.keys import KeyFinder
@@ -100,6 +100,7 @@ class Binder:
         inverse_rows = inverse.rows(before)
         check_actions_read(transform, rows, inverse_rows, self.acted, span, self.sink)
         if self._faults() == before:
+            rows = folded_rows(instance, rows)
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             if self._faults() == before:
                 rows = [with_bounds(instance, row) for row in rows]

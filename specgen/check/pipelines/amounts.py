@@ -45,17 +45,16 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
         _check_steps(data, pipeline.losses, sink)
     if limits.frames is not None and not isinstance(data, RecordedData):
         _check_total(data, pipeline.acting, limits.frames, sink)
-    total = limits.updates if isinstance(data, RecordedData) else limits.frames
-    assert total is not None
+    total, unit = limits.total, limits.unit
     _check_due(limits, total, sink)
     for one in {targets.amount: targets for targets in pipeline.targets}.values():
         _check_targets(one, _updates_of(data, limits), sink)
     for loss, values in zip(pipeline.losses, given, strict=True):
         _check_advantages(loss.estimation, values, sink)
     for optimizer in pipeline.optimizers:
-        _check_optimizer(optimizer, total, sink)
+        _check_optimizer(optimizer, total, unit, sink)
     for amount in pipeline.amounts:
-        _check_length(amount, total, sink)
+        _check_length(amount, total, unit, sink)
 
 
 LossNumbers = Mapping[str, object]
@@ -135,7 +134,7 @@ def _check_total(data: OnPolicyData | ReplayData, acting: Acting, total: Setting
 
 
 def _check_due(limits: Limits, total: Setting, sink: Sink) -> None:
-    unit = "frames" if limits.frames is total else "updates"
+    unit = limits.unit
     for setting, what in ((limits.evaluate_every, "evaluated"), (limits.checkpoint_every, "kept")):
         if setting.default > total.default:
             message = f"the training is {what} every {setting.default} {unit}, and ends after {total.default}"
@@ -180,7 +179,7 @@ def _check_advantages(estimation: Estimation | None, given: LossNumbers, sink: S
         sink.add(value_rules.NORMALISED_TWICE.at(place, message, help="leave it out"))
 
 
-def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -> None:
+def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, unit: str, sink: Sink) -> None:
     lr = optimizer.lr
     bound = 1.0 if optimizer.kind == "sgd" else 0.1
     if lr.setting.default > bound:
@@ -192,20 +191,20 @@ def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -
         end, over = number.further[:2]
         if end is not None and over is not None and end.default == 0 and over.default < total.default:
             message = (
-                f"`{field}` is 0 after {over.default} frames, and the training ends after {total.default}"
+                f"`{field}` is 0 after {over.default} {unit}, and the training ends after {total.default}"
             )
             notes = [Note("the end of the training", total.span)]
             help = "leave `over` out: the schedule lasts as long as the training"
             sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
 
 
-def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:
+def _check_length(amount: Amount, total: Setting, unit: str, sink: Sink) -> None:
     over = amount.further[1] if len(amount.further) > 1 else None
     if amount.points:
         over = amount.points[-1][0]
     if over is not None and over.default > total.default:
         message = (
-            f"the schedule of `{amount.name}` lasts {over.default} frames, and the training {total.default}"
+            f"the schedule of `{amount.name}` lasts {over.default} {unit}, and the training {total.default}"
         )
         notes = [Note("the end of the training", total.span)]
         shorter = "leave `over` out: the schedule lasts as long as the training"

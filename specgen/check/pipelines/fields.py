@@ -49,9 +49,9 @@ class Fact:
         range = dict.fromkeys((">=", 0.0) if pair == (">", 0.0) else pair for pair in self.range)
         return replace(self, name=f"{self.name}_end", doc=f"{self.doc}, at last", range=tuple(range))
 
-    def lasting(self) -> Fact:
-        """How long a schedule takes."""
-        return Fact(f"{self.name}_frames", "int", f"frames until `{self.name}` is at its last value", _COUNT)
+    def lasting(self, unit: str) -> Fact:
+        """How long a schedule takes, in `frames` or `updates`."""
+        return Fact(f"{self.name}_{unit}", "int", f"{unit} until `{self.name}` is at its last value", _COUNT)
 
 
 _FACTS = (

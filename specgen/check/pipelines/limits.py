@@ -38,31 +38,27 @@ def read_limits(
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
-    recorded = pipeline.is_recorded  # also where that has mistakes
+    recorded, unit = pipeline.is_recorded, pipeline.unit  # also where the data have mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
     hours = numbers.setting("stop", "hours", fact=STOP_HOURS)
     stop_return = numbers.setting("stop", "return", fact=STOP_RETURN)
-    total = updates if recorded else frames
+    total = updates if unit == "updates" else frames
     if total is None:
         assert pipeline.stop is not None
-        needed = "updates" if recorded else "frames"
         given = pipeline.stop.frames is not None or pipeline.stop.updates is not None
         undecided = data is None and given  # which of them counts, sound data would say
-        if not undecided and getattr(pipeline.stop, needed) is None:
+        if not undecided and getattr(pipeline.stop, unit) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
-            message = f"`stop` needs `{needed}`: {why}"
+            message = f"`stop` needs `{unit}`: {why}"
             sink.add(
-                rules.MISSING_PART.at(
-                    file.key_span(*path, "stop"), message, help=f"write `{needed}: 100_000`"
-                )
+                rules.MISSING_PART.at(file.key_span(*path, "stop"), message, help=f"write `{unit}: 100_000`")
             )
         return None
     if recorded and frames is not None:
         span = file.key_span(*path, "stop", "frames")
         message = "the data are recorded, and `frames` has no effect: updates are counted"
         sink.add(episode_rules.NOBODY_ACTS.at(span, message, help="leave it out"))
-    unit = "updates" if recorded else "frames"
     every = numbers.setting("evaluate", "every", fact=_of(EVALUATE_EVERY, unit))
     if every is None:
         every = numbers.default("", _part(total.default, 20), _of(EVALUATE_EVERY, unit))
@@ -82,7 +78,7 @@ def read_limits(
         span = file.key_span(*path, "checkpoint", "buffer")
         sink.add(forms.NO_BUFFER.at(span, message, help="leave it out"))
     return Limits(
-        frames=frames,
+        frames=None if recorded else frames,
         updates=updates,
         hours=hours,
         stop_return=stop_return,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from specgen.values import dataclass
 
@@ -26,7 +26,7 @@ class Limits:
         frames, updates: how long it goes on; one of them is None where the other says it.
         hours: after how many it ends at the latest.
         stop_return: the mean return of an evaluation that ends it.
-        evaluate_every: frames, or updates where data are recorded, between two evaluations.
+        evaluate_every: frames, or updates where those are counted, between two evaluations.
         episodes: episodes of an evaluation.
         deterministic: whether the policy takes its likeliest action there.
         checkpoint_every: frames, or updates, between two checkpoints.
@@ -48,3 +48,15 @@ class Limits:
     keeps_buffer: bool = True
     measured: str | None = None
     until: Until | None = None
+
+    @property
+    def unit(self) -> Literal["frames", "updates"]:
+        """What is counted."""
+        return "updates" if self.frames is None else "frames"
+
+    @property
+    def total(self) -> Setting:
+        """How long the training goes on, in that unit."""
+        found = self.updates if self.frames is None else self.frames
+        assert found is not None
+        return found

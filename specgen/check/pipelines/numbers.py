@@ -30,12 +30,13 @@ class Numbers:
     """Takes the numbers of one pipeline, as settings of their own or by the names of `params`.
 
     Attributes:
+        unit: what the training counts, and schedules with it: `frames` or `updates`.
         settings: the hyper-parameters so far, by name.
         named: those of `params` that fields name.
     """
 
-    def __init__(self, file: SchemaFile, path: tuple[str, ...], sink: Sink) -> None:
-        self.file, self.path, self.sink = file, path, sink
+    def __init__(self, file: SchemaFile, path: tuple[str, ...], unit: str, sink: Sink) -> None:
+        self.file, self.path, self.unit, self.sink = file, path, unit, sink
         self.settings: dict[str, Setting] = {}
         self.named: set[str] = set()
         self._declared: dict[str, Setting] = {}
@@ -187,7 +188,7 @@ class Numbers:
         if (name != "piecewise" and not {"first", "end"} <= given.keys() <= {"first", "end", "over"}) or len(
             expr.args
         ) > 3:
-            message = f"`{name}` takes its first and its last value, and `over`, the frames between them"
+            message = f"`{name}` takes its first and its last value, and `over`, the {self.unit} between them"
             self.sink.add(
                 number_rules.SCHEDULE.at(node.span, message, help=f"write {name}(1.0, 0.05, over=20_000)")
             )
@@ -205,7 +206,7 @@ class Numbers:
         last = self.argument(node, given["end"], fact.ending(), owner)
         over: Setting | None = None
         if "over" in given:
-            over = self.argument(node, given["over"], fact.lasting(), owner)
+            over = self.argument(node, given["over"], fact.lasting(self.unit), owner)
             if over is None:
                 return None
         if first is None or last is None:
@@ -221,8 +222,8 @@ class Numbers:
             value_fact = (
                 fact if number == 1 else replace(fact.ending(), name=f"{fact.name}_{number}", doc=fact.doc)
             )
-            doc = f"frames at which `{value_fact.name}` is reached"
-            at_fact = Fact(f"{fact.name}_frames_{number}", "int", doc, ((">=", 0.0),))
+            doc = f"{self.unit} at which `{value_fact.name}` is reached"
+            at_fact = Fact(f"{fact.name}_{self.unit}_{number}", "int", doc, ((">=", 0.0),))
             at = self.argument(node, arg.items[0], at_fact, owner)
             value = self.argument(node, arg.items[1], value_fact, owner)
             if at is None or value is None:
@@ -230,7 +231,7 @@ class Numbers:
             points.append((at, value))
         counts = [at.default for at, _ in points]
         if len(points) < max(2, len(call.args)) or call.keywords or counts != sorted(counts):
-            message = "`piecewise` takes two points `(frames, value)` or more, in the order of their frames"
+            message = f"`piecewise` takes two points `({self.unit}, value)` or more, in the order of their {self.unit}"
             help = "write piecewise((0, 1.0e-3), (50_000, 1.0e-4))"
             self.sink.add(number_rules.SCHEDULE.at(node.span, message, help=help))
             return None

@@ -85,7 +85,7 @@ class _Pipeline:
         self.file, self.name, self.module, self.scopes, self.sink = file, name, module, scopes, sink
         self.path = ("pipelines", name)
         self.pipeline: Pipeline = file.module.pipelines[name]
-        self.numbers = Numbers(file, self.path, sink)
+        self.numbers = Numbers(file, self.path, self.pipeline.unit, sink)
 
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""

@@ -9,7 +9,7 @@ from specgen.check.chains.model import Instance
 from specgen.check.model import Entry
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState
-from specgen.check.programs.chain_transforms import bind_name, bind_parameters
+from specgen.check.programs.chain_transforms import apply_transform, bind_name, bind_parameters
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.names import NTH
@@ -34,6 +34,7 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     else:
         stand_still(state, instance.entries)
         _Loop(state, instance).apply()
+    apply_transform(state, instance)  # its map, of what there is then
 
 
 def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:

@@ -117,15 +117,6 @@ class AroundChecker:
                         help="declare two transforms and put both into the chain",
                     )
                 )
-        if self.transform.map:
-            wrong += 1
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.file.key_span(*self.path, "map"),
-                    "`map` beside `around` is not available yet",
-                    help="declare two transforms and put both into the chain",
-                )
-            )
         for field, owner in _BELONGS.items():
             if getattr(declared, field) and owner != kind:
                 wrong += 1

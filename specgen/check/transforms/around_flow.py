@@ -40,14 +40,15 @@ def check_around_flow(
             )
         )
     for output in outputs:
-        if not output.inverse and output.name not in collected and output.name != declared.taken:
-            sink.add(
-                schema_rules.MISSING_ASSIGNMENT.at(
-                    file.key_span(*path, "out", output.name),
-                    f"output `{output.name}` is never assigned",
-                    help=f"add `{output.name}: …` to `collect`",
-                )
-            )
+        if output.inverse:
+            continue
+        mapped, stepped = output.name in transform.map, output.name in {*collected, declared.taken}
+        if mapped == stepped:
+            what = "is assigned by `map` and by `around`" if mapped else "is never assigned"
+            places = "`map`, or to `collect`" if declared.repeat is not None else "`map`"
+            help = "keep one of them" if mapped else f"add `{output.name}: …` to {places}"
+            span = file.key_span(*path, "out", output.name)
+            sink.add(schema_rules.MISSING_ASSIGNMENT.at(span, f"output `{output.name}` {what}", help=help))
     acted = declared.action if isinstance(declared.action, dict) else {}
     for role in roles:
         if role.inverse and role.name not in acted and role.name not in transform.inverse:

@@ -77,14 +77,16 @@ def _mistakes(
         )
 
 
-def check_numbered(role: Role, statements: Iterable[Statement], sink: Sink) -> list[Statement]:
+def check_numbered(roles: Iterable[Role], statements: Iterable[Statement], sink: Sink) -> list[Statement]:
     """Report draws of what is computed for several keys, and values of one key in those of all; the other statements.
 
     Args:
-        role: the inverse role of several keys.
+        roles: those of the transform.
         statements: those of `inverse`.
         sink: takes every mistake.
     """
+    if (role := several_given(roles)) is None:
+        return list(statements)
     fine = []
     for statement in statements:
         if statement.draws:

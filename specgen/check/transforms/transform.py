@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.lints.transforms import lint_transform
-from specgen.check.model import Checked, Parameter, Statement, identifier
+from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
@@ -152,9 +152,7 @@ class _Checker:
             outputs = settled(outputs, phase, sections[phase], self.sink)
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
-        inverse: Iterable[Statement] = sections["inverse"].statements
-        if (several := several_given(roles)) is not None:
-            inverse = check_numbered(several, inverse, self.sink)
+        inverse = check_numbered(roles, sections["inverse"].statements, self.sink)
         check_inverse_reads(inverse, roles, self.symbols, self.sink)
         check_positions(self.transform, sections["reset"].statements, self.buffers, self.sink)
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
@@ -283,6 +281,7 @@ class _Checker:
             self.symbols[place] = made
             scope[name] = Binding(type_, interval, what=what, symbol=made)
 
+        absent = not_written(roles) if inverse else self._absent(phase, roles)
         targets: dict[str, Target] = {}
         for role in roles:
             if inverse and role.inverse:
@@ -308,7 +307,7 @@ class _Checker:
                 spec = spec_of(type_, output.interval) if known else None
                 interval = full(type_.dtype) if spec is None else spec.interval
                 targets[target] = Target(target, spec, settled=known and not output.declared)
-                if known and not (phase == "map" and target in self.transform.map):
+                if known and not (phase == "map" and target in {*self.transform.map, *absent}):
                     give(output.name, type_, interval, "output")
                 if phase == "step" and (output.flag or output.policy):
                     give(target, type_, interval, "flag" if output.flag else "output")
@@ -339,7 +338,7 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
-                absent=not_written(roles) if inverse else read_elsewhere(roles, step=phase == "step"),
+                absent=absent,
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),
@@ -352,6 +351,13 @@ class _Checker:
         given = [binding.symbol for binding in bindings if binding is not None and binding.symbol is not None]
         check_draws(result.statements, given, self.sink, always=inverse)
         return result
+
+    def _absent(self, phase: Phase, roles: Iterable[Role]) -> dict[str, str]:
+        """What means something elsewhere, with what to say where a phase reads it."""
+        around = self.transform.around if phase == "map" else None
+        made = [] if around is None else [*around.collect, *filter(None, [around.taken])]
+        help = "it tells of all repetitions together: let a transform behind this one read it"
+        return {**read_elsewhere(roles, step=phase == "step"), **dict.fromkeys(made, help)}
 
     def _wrong_targets(self, phase: str, roles: Iterable[Role], outputs: Iterable[Output]) -> dict[str, str]:
         wrong = {"next.done": "`done` follows from `terminated` and `truncated`", "done": "`done` is derived"}

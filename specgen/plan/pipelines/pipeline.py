@@ -71,7 +71,7 @@ def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
 
 def _loop(pipeline: CheckedPipeline) -> LoopPlan:
     data, limits = pipeline.data, pipeline.limits
-    unit = "updates" if isinstance(data, RecordedData) else "frames"
+    unit = limits.unit
     kind = (
         "on_policy"
         if isinstance(data, OnPolicyData)
@@ -90,8 +90,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
             minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
-    total = limits.updates if unit == "updates" else limits.frames
-    assert total is not None
+    total = limits.total
     scheduled = tuple(_scheduled(pipeline, unit, total))
     return LoopPlan(
         kind=kind,
@@ -185,7 +184,7 @@ def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What must hold for the training to go on, besides its total; and when it does not, in words."""
     if pipeline.limits.stop_return is not None:
         yield "run.best < config.stop_return", "an evaluation reaches `stop_return`"
-    if pipeline.limits.updates is not None and not isinstance(pipeline.data, RecordedData):
+    if pipeline.limits.updates is not None and pipeline.limits.unit == "frames":
         updates = pipeline.limits.updates.name
         yield f"run.updates < config.{updates}", f"`{updates}` are made"
     if pipeline.limits.hours is not None:

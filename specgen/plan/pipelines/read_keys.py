@@ -72,6 +72,7 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
                 if reading:
                     found["next", *mask] = None
     for loss in pipeline.losses:
+        found |= dict.fromkeys(_stored_parameters(loss))
         written, read = set(_written_before(loss)), _read_roles(loss)
         for role in loss.loss.roles:
             if role.name in loss.unread:
@@ -107,6 +108,18 @@ def _written_before(loss: PipelineLoss) -> Iterator[Key]:
         elif isinstance(network.head, ValueHead) and _estimated_before(loss):
             yield network.head.key
     yield from (role.key for role in loss.estimated)
+
+
+def _stored_parameters(loss: PipelineLoss) -> Iterator[Key]:
+    """Where the policies of a loss stored the parameters of their distributions, if it reads these."""
+    values = [part for made in loss.loss.forward for part in parts_of(made.value)]
+    read = {one.network for one in values if isinstance(one, NetworkCall) and one.variant == "stored"}
+    for network in loss.networks:
+        if network.role.name in read and isinstance(network.head, PolicyHead):
+            for one in network.head.actions:
+                yield from network.head.parameter_keys(one)
+                if network.head.only is None and one.mask is not None:
+                    yield (*network.head.parameters, *network.head.name_of(one), "mask")
 
 
 def _reads_next(loss: PipelineLoss) -> bool:

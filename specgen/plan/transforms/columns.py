@@ -59,7 +59,7 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
 
 def _reads_logical(transform: CheckedTransform) -> bool:
     """Whether rewards and done flags are read without their trailing 1."""
-    if transform.around is not None or transform.recursion is not None:
+    if transform.recursion is not None or (transform.around is not None and not transform.map):
         return False
     if transform.python is not None:
         return True  # a class is given, and gives, rows

@@ -193,7 +193,7 @@ class _Planner:
         """A map of each key to one output, which the base class can call with any tensor."""
         functions, outputs = self.functions["map"], self.transform.written(inverse=False)
         driver = self.forward.driver
-        if self.sequential or len(functions) != 1 or len(outputs) != 1 or driver is None:
+        if self.sequential or self.around or len(functions) != 1 or len(outputs) != 1 or driver is None:
             return None
         known = self.buffers | rows_of_their_own(self.transform.params)
         if any(ranked(self.transform, name) or name in known for name in functions[0].reads):

@@ -38,15 +38,16 @@ class RowStatistics:
         if updated is None:
             return _values(self._learned.update(key, *map(_tensor, seen), again=again))
         with statistics.locked():
-            names = self._names_of(key)
-            held = dict(zip([name for name, _, _ in names], self.now(key), strict=True))
+            names, before = self._names_of(key), self.now(key)
+            held = dict(zip([name for name, _, _ in names], before, strict=True))
             made = []
-            for (_, place, squeezed), value in zip(names, updated(held, self._new_rows, *seen), strict=True):
-                old = statistics.array(place)
-                array = np.empty(old.shape, old.dtype)
-                array[...] = value
-                statistics.put_array(place, array)
-                made.append(_value(array, squeezed))
+            for (_, place, squeezed), old, new in zip(
+                names, before, updated(held, self._new_rows, *seen), strict=True
+            ):
+                value = _kept(new, old, seen)
+                array = np.asarray(value)
+                statistics.put_array(place, array[..., None] if squeezed else array)
+                made.append(value)
             return tuple(made)
 
     def read_and_update(self, key: NestedKey, *seen: Any, again: bool = False) -> tuple[Any, ...]:
@@ -73,6 +74,15 @@ class RowStatistics:
             found = tuple([(spec.name, place, spec.name in squeezed) for spec, place in buffers])
             self._known[key] = found
         return found
+
+
+def _kept(value: Any, old: Any, seen: tuple[Any, ...]) -> Any:
+    """What is kept of a new value: of the old one's dtype and shape, and nothing that was seen, which may be written to."""
+    if type(value) is not type(old) or value.dtype is not old.dtype or value.shape != old.shape:
+        array = np.empty(old.shape, old.dtype)
+        array[...] = value
+        return array[()]
+    return value.copy() if any(value is one for one in seen) else value
 
 
 def _value(array: Array, squeezed: bool) -> Any:

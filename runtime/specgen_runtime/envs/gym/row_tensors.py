@@ -101,7 +101,7 @@ class RowTensors:
                 arrays.append([np.empty(0, form.dtype)] * count)
             else:
                 whole = np.empty((count, *form.shape), form.dtype)
-                arrays.append([whole[at, ...] for at in range(count)])
+                arrays.append(list(whole) if form.shape else [whole[at, ...] for at in range(count)])
         self._made = self._joined([list(map(torch.from_numpy, rows)) for rows in arrays], arrays)
 
     def _joined(self, tensors: Sequence[Sequence[Tensor]], arrays: Sequence[Sequence[Array]]) -> list[NewRow]:

@@ -82,7 +82,7 @@ class ImitationLoss(LossModule):
         )
         dist_mode = dist.mode() if not self.random_actor_network else None
         terms = imitation_loss(
-            dist_log_prob, dist_mode, self._read(tensordict, keys.action, "action"),
+            dist_log_prob, dist_mode, self._read_without_gradient(tensordict, keys.action, "action"),
             random_actor_network=self.random_actor_network, weight=self.weight,
         )
         samples = self._samples(tensordict)
