@@ -24,7 +24,7 @@ from specgen.expr.spec_limits import (
     number_fault,
 )
 from specgen.expr.tree import Expr
-from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
+from specgen.expr.type_hints import NAMED_BOUNDS, bounds_in, meant_dtype, meant_type, named_bounds
 from specgen.expr.types import Level, Type
 from specgen.values import dataclass, replace
 
@@ -287,7 +287,12 @@ class _Parser:
         opening = cursor.expect("[")
         dims: list[Dim | Rest] = []
         while cursor.peek.text != "]":
-            if cursor.peek.text == "...":
+            word = cursor.peek
+            if word.text in NAMED_BOUNDS and cursor.after.text == "=":
+                help = named_bounds(self._source.text, opening.start, word.start)
+                message = f"`{word.text}` is a bound, and dimensions stand here"
+                self._stop(rules.NOT_A_TYPE, word.start, cursor.after.end, message, help)
+            if word.text == "...":
                 dims.append(self._rest(first=not dims))
             else:
                 dims.append(self._size("a dimension", bounds_in(self._source.text, opening.start)))

@@ -39,6 +39,13 @@ _SPACES: Final = {
 }
 _KINDS: Final = ("categorical", "onehot", "multi_categorical", "multi_onehot", "binary")
 _MODULES: Final = ("torch", "np", "numpy", "jnp")
+NAMED_BOUNDS: Final = {
+    "low": "low", "min": "low", "minimum": "low", "high": "high", "max": "high", "maximum": "high",
+}  # fmt: skip
+"""What people call the ends of an interval, and which of them is meant."""
+
+_NAMED_BOUND: Final = re.compile(rf"\b({'|'.join(NAMED_BOUNDS)})\s*=\s*([^,\]]+)")
+
 _PAIR: Final = re.compile(r"\[([^\[\],]+),([^\[\],]+)\]")
 
 
@@ -105,4 +112,21 @@ def bounds_in(text: str, start: int, name: str | None = None) -> str | None:
     )
 
 
-__all__ = ["bounds_in", "concrete_form", "meant_dtype", "meant_type"]
+def named_bounds(text: str, opening: int, name_at: int) -> str:
+    """The help where bounds stand among the dimensions, by name: `float32[4, low=-5, high=5]`.
+
+    Args:
+        text: the whole type.
+        opening: where the bracket of the dimensions is.
+        name_at: where the first bound is named.
+    """
+    ends = {"low": "-inf", "high": "inf"} if text.startswith("float") else {"low": "…", "high": "…"}
+    ends |= {NAMED_BOUNDS[name]: value.strip() for name, value in _NAMED_BOUND.findall(text, name_at)}
+    dims = text[opening + 1 : name_at].strip(" ,")
+    shape = f"[{dims}]" if dims else ""
+    return (
+        f"bounds stand behind `in`: write {text[:opening].strip()}{shape} in [{ends['low']}, {ends['high']}]"
+    )
+
+
+__all__ = ["NAMED_BOUNDS", "bounds_in", "concrete_form", "meant_dtype", "meant_type", "named_bounds"]
