@@ -87,6 +87,7 @@ chains:
     transforms:
       - ObservationNorm: {loc: 0.5, scale: 0.25, standard_normal: true, in_keys: [x], in_keys_inv: [action]}
   Flat: {env: Arm, transforms: [FlattenAction]}
+  FlatTold: {env: Arm, transforms: [{FlattenAction: {action_shape: [2, 3]}}]}
   FlatFront: {env: Arm, transforms: [{FlattenAction: {first_dim: 0, last_dim: 1, allow_positive_dim: true}}]}
   FlatScaled: {env: Arm, transforms: [ActionScaling, FlattenAction, {ActionDiscretizer: {num_intervals: 3}}]}
   Clipped: {env: Pendulum, transforms: [{ClipTransform: {in_keys: [], in_keys_inv: [action], low: -5, high: 5}}]}
@@ -117,6 +118,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
     "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],
+    "FlatTold": lambda _: [FlattenAction(action_shape=(2, 3))],
     "FlatFront": lambda _: [FlattenAction(0, 1, allow_positive_dim=True)],
     "FlatScaled": lambda _: [ActionScaling(), FlattenAction(), ActionDiscretizer(3)],
     "Clipped": lambda _: [ClipTransform([], in_keys_inv=["action"], low=-5, high=5)],
@@ -136,6 +138,7 @@ ARMS = {
     "SeveralBits",
     "Standard",
     "Flat",
+    "FlatTold",
     "FlatFront",
     "FlatScaled",
     "Renamed",

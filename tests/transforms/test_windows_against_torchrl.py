@@ -12,7 +12,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.specs import Bounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum
-from specgen_std.transforms import CatFrames, FlattenAction, StepCounter
+from specgen_std.transforms import CatFrames, FlattenAction, StepCounter, UnsqueezeTransform
 from tensordict import TensorDict, TensorDictBase
 
 from tests.agreement.test_random_chains import drive, same_specs
@@ -130,19 +130,21 @@ def test_what_is_ahead_is_for_recorded_data() -> None:
 
 CHAINS = """\
 specgen: 1
-import: [specgen_std/envs/pendulum, specgen_std/transforms/frames, specgen_std/transforms/step_counter]
+import: [specgen_std/envs/pendulum, specgen_std/transforms/frames, specgen_std/transforms/shapes, specgen_std/transforms/step_counter]
 chains:
   Fused:
     env: Pendulum
     transforms:
       - StepCounter: {max_steps: 4}
-      - CatFrames: {N: 3, dim: -1, in_keys: [observation], mask_key: is_pad}
+      - UnsqueezeTransform: {dim: -1, in_keys: [th, thdot], out_keys: [row, speed]}
+      - CatFrames: {N: 3, dim: -1, in_keys: [row, observation, speed], mask_key: is_pad}
 """
 
 
 def test_masks_in_a_chain(tmp_path: Path) -> None:
-    frames = CatFrames(3, -1, ["observation"], mask_key="is_pad")
-    dynamic = TransformedEnv(Pendulum(batch_size=(2,)), Compose(StepCounter(4), frames))
+    rows = UnsqueezeTransform(-1, ["th", "thdot"], ["row", "speed"])
+    frames = CatFrames(3, -1, ["row", "observation", "speed"], mask_key="is_pad")
+    dynamic = TransformedEnv(Pendulum(batch_size=(2,)), Compose(StepCounter(4), rows, frames))
     with imported(generate({"chain.yaml": CHAINS}, "masked_frames"), "masked_frames", tmp_path) as package:
         fused = package.Fused(batch_size=(2,))
         check_env_specs(fused)

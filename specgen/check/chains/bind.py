@@ -15,7 +15,7 @@ from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.policy import check_actions_read, check_policy_states
 from specgen.check.chains.position import Position
 from specgen.check.chains.types import cast_bounds, typed_row
-from specgen.check.chains.writes import hidden_entry, written_entry
+from specgen.check.chains.writes import hidden_entry, written_entry, written_once
 from specgen.check.model import Entry, dotted
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
@@ -192,7 +192,7 @@ class Binder:
         }
         names = iter(enumerate(out_keys or ()))
         static = {p.name: arguments.params[p.name] for p in transform.params if p.static and p.kind == "int"}
-        rows = []
+        rows: list[Row] = []
         for row in inputs:
             sizes = self.keys.sizes(transform, row, arguments)
             if sizes is None:
@@ -201,6 +201,8 @@ class Binder:
             written: dict[str, Entry] = {}
             for output in declared:
                 if not output.exists({**arguments.params, **row, **arguments.asked(declared)}):
+                    continue
+                if rows and output.each is None and written_once(transform, output):
                     continue
                 followed = None if output.each is None else row[output.each]
                 if output.hidden:

@@ -8,7 +8,7 @@ from specgen.check.chains.model import Instance
 from specgen.check.model import CheckedEnv, Entry, Role, dotted
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.transforms.entries import Output
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.model import PHASES, CheckedTransform
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type
@@ -274,3 +274,15 @@ class WrittenKeys:
                     help="choose a key that is not in the group",
                 )
             )
+
+
+def written_once(transform: CheckedTransform, output: Output) -> bool:
+    """Whether one key is the same in all repetitions, since nothing is read for it but parameters and itself."""
+    own = {output.name, *(param.name for param in transform.params)}
+    statements = [
+        statement
+        for phase in PHASES
+        for statement in transform.phase(phase)
+        if statement.target.removeprefix("next.") == output.name
+    ]
+    return not output.hidden and all(statement.reads <= own for statement in statements)
