@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from typing import Any
@@ -118,3 +119,19 @@ def test_another_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
     with pytest.raises(RuntimeError, match="another process would learn statistics of their own"):
         statistics()
+
+
+def test_what_others_of_this_process_read_is_not_shared_with_other_processes() -> None:
+    """They would go on reading what was known before that."""
+    statistics = CommonStatistics(normalised)
+    learning = statistics(batch_size=[3])
+    learning.reset()
+    reading = statistics.frozen(batch_size=[2])
+    for env in (learning, reading):
+        with pytest.raises(RuntimeError, match="others read them"):
+            env.transform.share_memory()
+    del reading, env
+    gc.collect()
+    learning.transform.share_memory()
+    with pytest.raises(RuntimeError, match="processes share these statistics"):
+        statistics.frozen(batch_size=[2])

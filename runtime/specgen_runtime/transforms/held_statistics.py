@@ -113,7 +113,7 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
         Environments in other processes get this object, or a copy made behind this call.
 
         Raises:
-            RuntimeError: the keys are not known yet, or a statistic has no value.
+            RuntimeError: the keys are not known yet, a statistic has no value, or environments of this process only read them.
         """
         if self.container is None and not self._statistics.values:
             raise RuntimeError(f"put {type(self).__name__} into an environment first: it says the keys")

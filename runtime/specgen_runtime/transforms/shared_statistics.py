@@ -46,6 +46,7 @@ class Statistics:
         """What was put as arrays, of which nobody has asked for the tensors yet."""
         self.frozen = False
         self.borrowed = False
+        self._readers: weakref.WeakSet[Statistics] = weakref.WeakSet()
         self._path: str | None = None
         self._file: Any = None
         self._threads = threading.RLock()
@@ -74,6 +75,7 @@ class Statistics:
             raise RuntimeError("processes share these statistics: `freeze` is for all copies in this process")
         twin = Statistics()
         twin._values, twin._newer, twin.frozen, twin.borrowed = self._values, self._newer, True, True
+        self._readers.add(twin)
         return twin
 
     def put(self, name: str, value: Tensor) -> None:
@@ -142,10 +144,16 @@ class Statistics:
         """Move the values into a file that copies in other processes open, too.
 
         Raises:
-            RuntimeError: there is no value, or one is not in the memory of the CPU.
+            RuntimeError: there is no value, one is not in the memory of the CPU, or others read the values, or only read
+                those of others.
         """
         if self.shared:
             return
+        if self.borrowed or len(self._readers):
+            raise RuntimeError(
+                "environments of this process learn these statistics, and others read them (CommonStatistics): processes "
+                "can't share them, too"
+            )
         elsewhere = [name for name, value in self.values.items() if value.device.type != "cpu"]
         if elsewhere or not self.values:
             what = (
