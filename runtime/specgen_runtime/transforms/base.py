@@ -139,7 +139,7 @@ class Transform(nn.Module):
     def _apply_transform(self, obs: Tensor, /) -> Tensor:
         missing = "computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
         if type(self)._step is not Transform._step:
-            missing = "has `_step` alone, for environments: write `_reset`, and `forward` for recorded data"
+            missing = "needs `forward` for recorded data: `_step` is called in environments only"
         raise NotImplementedError(f"{type(self).__name__} {missing}")
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
