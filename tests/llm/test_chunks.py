@@ -68,6 +68,19 @@ def test_targets_outside_the_vocabulary(place: int, wrong: int) -> None:
         linear_log_probs(hidden, weight, None, targets[1:])
 
 
+@pytest.mark.parametrize("entropy", [False, True])
+def test_of_no_tokens_there_is_nothing_and_no_gradient(entropy: bool) -> None:
+    leaves = [torch.randn(shape, requires_grad=True) for shape in ((0, 6), (40, 6), (40,))]
+    found = linear_log_probs(*leaves, torch.zeros(0, dtype=torch.int64), entropy=entropy)
+    for one in found:
+        if one is not None:
+            assert one.shape == (0,)
+            for leaf, gradient in zip(
+                leaves, torch.autograd.grad(one.sum(), leaves, retain_graph=True), strict=True
+            ):
+                assert torch.equal(gradient, torch.zeros_like(leaf))
+
+
 def test_second_derivatives_are_refused_where_they_are_asked_for() -> None:
     hidden, weight = torch.randn(3, 6, requires_grad=True), torch.randn(40, 6, requires_grad=True)
     log_probs, _ = linear_log_probs(hidden, weight, None, torch.tensor([0, 39, 7]))

@@ -14,12 +14,14 @@ from specgen_runtime.modules import (
     SafeModule,
     TanhNormal,
 )
+from specgen_runtime.testing import assert_identical
 from tensordict import TensorDict
 from tensordict.nn import (
     CompositeDistribution,
     InteractionType,
     set_composite_lp_aggregate,
     set_interaction_type,
+    set_skip_existing,
 )
 from torch import nn
 
@@ -59,6 +61,28 @@ def test_one_key_of_a_log_probability_of_several_actions_has_the_sum(aggregate: 
         assert torch.equal(sure["action", "move"], parts["action", "move"].mode)
         again = _mover(log_prob_key="action_log_prob", generator=torch.Generator().manual_seed(0))
         assert torch.equal(again(data.select("observation"))["action", "force"], data["action", "force"])
+
+
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_the_sum_of_log_probabilities_is_written_however_the_policy_is_called(aggregate: bool) -> None:
+    def seeded(**keywords: Any) -> ProbabilisticActor:
+        generator = torch.Generator().manual_seed(0)
+        return _mover(log_prob_key="action_log_prob", generator=generator, **keywords)
+
+    with set_composite_lp_aggregate(aggregate):
+        data = TensorDict({"observation": torch.randn(7, 2)}, [7])
+        wanted = seeded()(data.clone())
+        apart = seeded()(data.clone(), tensordict_out=TensorDict(batch_size=[7]))
+        assert_identical(apart, wanted.select(*seeded().out_keys))
+        compiled = torch.compile(_mover(log_prob_key="action_log_prob"), backend="eager")(data.clone())
+        assert {*compiled.keys(True, True)} == {*wanted.keys(True, True)}
+        torch.testing.assert_close(compiled["action_log_prob"], seeded().log_prob(compiled))
+        several = seeded(num_samples=torch.Size([3]))(data.select("observation"))
+        assert several["action_log_prob"].shape == (3, 7)
+        torch.testing.assert_close(several["action_log_prob"], seeded().log_prob(several))
+        with set_skip_existing(True):
+            kept = wanted.clone().fill_("action_log_prob", 5.0)
+            assert (seeded()(kept)["action_log_prob"] == 5).all()
 
 
 def test_log_probabilities_of_several_actions_without_one_key_are_tensordicts() -> None:

@@ -94,6 +94,21 @@ def test_what_a_mask_leaves_out_has_no_gradient(statistic: Any) -> None:
         assert gradients[0][~mask].count_nonzero() == 0
 
 
+@pytest.mark.parametrize("keep", [(), (-2,)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_samples_that_are_all_alike_have_gradients_that_are_numbers(
+    masked: bool, keep: tuple[int, ...]
+) -> None:
+    x = torch.full((4, 3), 2.0, requires_grad=True)
+    mask = torch.arange(12).reshape(4, 3) > 2 if masked else None
+    (gradient,) = torch.autograd.grad(sample_std(x, mask, keep).sum(), x)
+    assert gradient.count_nonzero() == 0
+    (gradient,) = torch.autograd.grad(sample_standardized(x, mask, keep)[1, 1], x)
+    assert gradient.isfinite().all()
+    assert gradient[1, 1] > 0
+    assert torch.func.grad(lambda x: sample_std(x, mask, keep).sum())(x.detach()).count_nonzero() == 0
+
+
 def test_one_sample_of_each_agent_is_itself() -> None:
     x = torch.tensor([[2.0, -3.0]])
     torch.testing.assert_close(sample_standardized(x, keep=(-2,)), x)

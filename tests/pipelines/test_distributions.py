@@ -81,3 +81,23 @@ def test_choices_in_an_order(action: str, choice: str, dist: str, made: type, tm
         torch.testing.assert_close(distribution.log_prob(batch["action"]), batch["action_log_prob"])
         assert batch["scores"].shape[-1] == 5
         torch.testing.assert_close(distribution.probs, made(batch["scores"]).probs)
+
+
+def test_a_beta_policy_over_one_of_several_actions(tmp_path: Path) -> None:
+    """Each action has its own part of the last layer: two weights for each of two forces, five scores for the choice."""
+    changes = (
+        "env: Choosing\n    stop: {return: drop}\n"
+        "    networks: {actor_network: {actions: {force: {dist: beta}, move: {dist: ordinal}}}}"
+    )
+    changes += ENV.replace(
+        "{action: ACTION}", "{action.move: categorical(5), action.force: 'float32[2] in [-3, 1]'}"
+    ).replace("float32(CHOICE)", "(float32(action.move) + sum(action.force))")
+    with trained(CARTPOLE, changes, tmp_path) as module:
+        parts = module.train(small_config(module), folder=tmp_path / "run")
+        distributions = parts.actor_network.get_dist(parts.collector.next()).dists
+        found = {type(one): one for one in distributions.values()}
+        assert set(found) == {ScaledBeta, Ordinal}
+        force = found[ScaledBeta]
+        assert force.event_shape == (2,)
+        assert (float(force.min), float(force.max)) == (-3.0, 1.0)
+        assert found[Ordinal].probs.shape[-1] == 5

@@ -7,7 +7,13 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase, unravel_key
-from tensordict.nn import CompositeDistribution, InteractionType, ProbabilisticTensorDictModule
+from tensordict.nn import (
+    CompositeDistribution,
+    InteractionType,
+    ProbabilisticTensorDictModule,
+    dispatch,
+    set_skip_existing,
+)
 from tensordict.nn.probabilistic import interaction_type
 from torch import Tensor
 from torch.distributions import Distribution
@@ -129,7 +135,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         """
         if self._sum_key is None:
             return super().log_prob(tensordict, dist=dist)
-        return _sum_of_log_probs(self.get_dist(tensordict) if dist is None else dist, tensordict)
+        dist = self.get_dist(tensordict) if dist is None else dist
+        return _sum_of_log_probs(dist, tensordict, len(dist.batch_shape))
 
     def get_dist(self, tensordict: TensorDictBase) -> Any:
         """The distribution of the parameters in a tensordict.
@@ -156,22 +163,47 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             TypeError: if the parameters are not the keywords of the distribution.
             RuntimeError: if the generator is on another device than the parameters.
         """
+        if self._sum_key is not None and self.return_log_prob:
+            return self._forward_with_sum(*given_first(tensordict), *args, **kwargs)
         if not is_ordinary_call(tensordict, args or kwargs) or self.num_samples is not None:
             return super().forward(*given_first(tensordict), *args, **kwargs)
         dist = self.get_dist(tensordict)
-        if isinstance(dist, CompositeDistribution) and (self._sum_key is None or not self.return_log_prob):
+        if isinstance(dist, CompositeDistribution):
             return super().forward(tensordict)
         generator, write_back = self._resolve_generator(tensordict)
-        if isinstance(dist, CompositeDistribution):
-            draws = self._dist_sample(dist, interaction_type(), generator=generator)
-            written = (*map(draws.get, self._out_keys), _sum_of_log_probs(dist, draws))
-        else:
-            written = self._written(dist, generator)
+        written = self._written(dist, generator)
         if write_back is not None:
             write_back(generator)
         for key, value in zip(self._written_keys(), written, strict=True):
             tensordict.set(key, value)
         return tensordict
+
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
+    @set_skip_existing(None)  # type: ignore[untyped-decorator]
+    def _forward_with_sum(
+        self,
+        tensordict: TensorDictBase,
+        tensordict_out: TensorDictBase | None = None,
+        _requires_sample: bool = True,
+    ) -> TensorDictBase:
+        """`forward` with one key for the log-probabilities of several draws; arguments as tensordict's own has them."""
+        dist = self.get_dist(tensordict)
+        if not isinstance(dist, CompositeDistribution):
+            written: TensorDictBase = super().forward(tensordict, tensordict_out, _requires_sample)
+            return written
+        written = tensordict if tensordict_out is None else tensordict_out
+        draws, rank = tensordict, len(dist.batch_shape)
+        if _requires_sample:
+            generator, write_back = self._resolve_generator(tensordict)
+            draws = self._dist_sample(dist, interaction_type(), generator=generator)
+            if write_back is not None:
+                write_back(generator)
+            if self.num_samples is not None:
+                rank += len(self.num_samples)
+                written = written.expand(self.num_samples + written.shape)
+        for key in self._out_keys:
+            written.set(key, draws.get(key))
+        return written.set(self._sum_key, _sum_of_log_probs(dist, draws, rank))
 
     def _written_keys(self) -> tuple[NestedKey, ...]:
         """Where it is written."""
@@ -220,10 +252,10 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             return super()._dist_sample(dist, mode)
 
 
-def _sum_of_log_probs(dist: CompositeDistribution, drawn: TensorDictBase) -> Tensor:
-    """The log-probability of what a composite drew, ``[*batch]``: the sum over its parts."""
+def _sum_of_log_probs(dist: CompositeDistribution, drawn: TensorDictBase, rank: int) -> Tensor:
+    """The log-probability of what a composite drew, of ``rank`` dimensions: the sum over its parts."""
     parts = [part.log_prob(drawn.get(name)) for name, part in dist.dists.items()]
-    return sum_of_parts(parts, len(dist.batch_shape))
+    return sum_of_parts(parts, rank)
 
 
 _DRAWN = (InteractionType.RANDOM, InteractionType.MEAN)

@@ -77,8 +77,15 @@ def sample_var(
 
 
 def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
-    """The standard deviation, as these samples estimate it (unbiased): the root of `sample_var` with a correction of 1."""
-    return sample_var(x, mask, keep, correction=1).sqrt()
+    """The standard deviation, as these samples estimate it (unbiased): the root of `sample_var` with a correction of 1.
+
+    Samples that are all alike get no gradient, as of `torch.std`.
+    """
+    variance = sample_var(x, mask, keep, correction=1)
+    if not variance.requires_grad:
+        return variance.sqrt()
+    alike = variance == 0  # the derivative of the root of 0 is infinite, and NaN times 0
+    return variance.masked_fill(alike, 1.0).sqrt().masked_fill(alike, 0.0)
 
 
 def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:

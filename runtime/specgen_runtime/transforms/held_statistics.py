@@ -86,7 +86,16 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
         return self
 
     def unfreeze(self) -> Self:
-        """Learn again; returns this transform."""
+        """Learn again; returns this transform.
+
+        Raises:
+            RuntimeError: the statistics are those of other environments, which this one only reads.
+        """
+        if self._statistics.borrowed:
+            raise RuntimeError(
+                f"{type(self).__name__} reads the statistics that other environments learn: `unfreeze` one of these, or take"
+                " `frozen_copy()`, which has its own"
+            )
         self._statistics.frozen = False
         return self
 
@@ -104,7 +113,7 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
         Environments in other processes get this object, or a copy made behind this call.
 
         Raises:
-            RuntimeError: the keys are not known yet, or a statistic has no value.
+            RuntimeError: the keys are not known yet, a statistic has no value, or environments of this process only read them.
         """
         if self.container is None and not self._statistics.values:
             raise RuntimeError(f"put {type(self).__name__} into an environment first: it says the keys")

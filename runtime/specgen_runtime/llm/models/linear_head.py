@@ -187,12 +187,12 @@ class _OnlyValue(torch.autograd.Function):
 
 
 def _tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, list[slice]]]:
-    """Parts of the vocabulary, with the groups of tokens that their logits are made for at once."""
+    """Parts of the vocabulary, with the groups of tokens that their logits are made for at once: one of none, if there are none."""
     tokens, vocabulary = len(hidden), len(weight)
     size = (TILE_BYTES if hidden.device.type == "cpu" else _DEVICE_TILE_BYTES) // 4
     rows = max(1, min(tokens, max(isqrt(size), size // vocabulary)))
     columns = max(1, min(vocabulary, size // rows))
-    groups = [slice(start, min(start + rows, tokens)) for start in range(0, tokens, rows)]
+    groups = [slice(start, min(start + rows, tokens)) for start in range(0, max(tokens, 1), rows)]
     for start in range(0, vocabulary, columns):
         yield slice(start, min(start + columns, vocabulary)), groups
 
