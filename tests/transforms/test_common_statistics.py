@@ -54,6 +54,23 @@ def test_loading_into_a_frozen_environment_leaves_what_others_learn() -> None:
     assert count(learning) == count(reading) == count(other)
 
 
+def test_a_frozen_environment_does_not_begin_to_learn() -> None:
+    """What it would learn would go into what the others normalise with."""
+    statistics = CommonStatistics(normalised)
+    learning = statistics(batch_size=[3])
+    learning.reset()
+    reading = statistics.frozen(batch_size=[2])
+    with pytest.raises(RuntimeError, match="VecNorm reads the statistics that other environments learn"):
+        reading.transform.unfreeze()
+    reading.rollout(4)
+    assert reading.transform.frozen
+    assert count(learning) == 3
+    own = reading.transform.frozen_copy().unfreeze()
+    TransformedEnv(Pendulum(batch_size=[2]), own).rollout(4)
+    assert float(own._statistics.values["count|observation"]) == 3 + 2 * 5
+    assert count(learning) == 3
+
+
 def test_the_environments_of_a_batch_count_what_all_have_seen() -> None:
     env = SerialEnv(4, CommonStatistics(normalised))
     env.reset()

@@ -86,7 +86,16 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
         return self
 
     def unfreeze(self) -> Self:
-        """Learn again; returns this transform."""
+        """Learn again; returns this transform.
+
+        Raises:
+            RuntimeError: the statistics are those of other environments, which this one only reads.
+        """
+        if self._statistics.borrowed:
+            raise RuntimeError(
+                f"{type(self).__name__} reads the statistics that other environments learn: `unfreeze` one of these, or take"
+                " `frozen_copy()`, which has its own"
+            )
         self._statistics.frozen = False
         return self
 

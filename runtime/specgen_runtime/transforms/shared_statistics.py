@@ -37,6 +37,7 @@ class Statistics:
 
     Attributes:
         frozen: whether nobody may change them, in this process.
+        borrowed: whether they are those of others, which learn them.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Statistics:
         self._newer: dict[str, Array] = {}
         """What was put as arrays, of which nobody has asked for the tensors yet."""
         self.frozen = False
-        self._borrowed = False  # whether they are those of others, which learn them
+        self.borrowed = False
         self._readers: weakref.WeakSet[Statistics] = weakref.WeakSet()
         self._path: str | None = None
         self._file: Any = None
@@ -73,7 +74,7 @@ class Statistics:
         if self.shared:
             raise RuntimeError("processes share these statistics: `freeze` is for all copies in this process")
         twin = Statistics()
-        twin._values, twin._newer, twin.frozen, twin._borrowed = self._values, self._newer, True, True
+        twin._values, twin._newer, twin.frozen, twin.borrowed = self._values, self._newer, True, True
         self._readers.add(twin)
         return twin
 
@@ -110,7 +111,7 @@ class Statistics:
         with torch.no_grad(), self.locked():
             for name, value in loaded.items():
                 held = self.values.get(name)
-                if self._borrowed and (held is None or not torch.equal(held.cpu(), value.to(held).cpu())):
+                if self.borrowed and (held is None or not torch.equal(held.cpu(), value.to(held).cpu())):
                     problems[name] = (
                         "other values than those that this environment reads, and others learn: load them into one of these"
                     )
@@ -148,7 +149,7 @@ class Statistics:
         """
         if self.shared:
             return
-        if self._borrowed or len(self._readers):
+        if self.borrowed or len(self._readers):
             raise RuntimeError(
                 "environments of this process learn these statistics, and others read them (CommonStatistics): processes "
                 "can't share them, too"

@@ -18,6 +18,9 @@ from specgen.program.program import Input, Output, Program
 from specgen.program.walk import read, store
 from specgen.values import dataclass, replace
 
+_Group = tuple[Condition | None, str, tuple[str, ...]]
+"""What the outputs of one function share: when they exist, their name if each is alone, the entries they are made of."""
+
 
 @dataclass(frozen=True)
 class PhaseProgram:
@@ -42,7 +45,7 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
     inputs = phase_inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.kind == "data"}
     made: dict[str, Symbol] = {}
-    groups: dict[tuple[Condition | None, str], list[str]] = {}
+    written: list[tuple[str, TransformOutput | None]] = []
     for statement in transform.phase(phase):
         target = statement.target
         output = output_of(transform, target)
@@ -63,25 +66,40 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         )
         made[target] = body.add(symbol, store(value, type_, like), statement.path)
         body.name(statement, read(symbol))
+        written.append((target, output))
+    whole = Program("", (*inputs, Input(new, "data"), *body.draws), tuple(body.statements), ())
+    groups: dict[_Group, list[str]] = {}
+    for target, output in written:
         alone = target if phase == "outer" else ""
-        groups.setdefault((None if output is None else output.when, alone), []).append(target)
+        # At a reset there are no rewards: a map then makes what it makes of other entries alone.
+        entries = _entries_read(whole, Output(identifier(target), made[target])) if phase == "map" else ()
+        groups.setdefault((None if output is None else output.when, alone, entries), []).append(target)
+    always = sum(when is None for when, _, _ in groups)
     programs = []
     # What asks for more may read what asks for less.
-    for when, alone in sorted(
-        groups, key=lambda group: (len((group[0] or ALWAYS).atoms), str(group[0] or ""))
-    ):
-        targets = groups[when, alone]
-        named = when is not None or alone
+    for group in sorted(groups, key=_asks_for):
+        when, alone, _ = group
+        targets = groups[group]
+        named = when is not None or alone or always > 1
         suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
-        name = f"{snake(transform.name)}_{phase}{suffix}"
-        whole = Program(name, (*inputs, Input(new, "data"), *body.draws), tuple(body.statements), outputs)
+        whole = replace(whole, name=f"{snake(transform.name)}_{phase}{suffix}", outputs=outputs)
         # What another function of this phase computes comes in as an argument.
         others = [symbol for target, symbol in made.items() if target not in targets]
         programs.append(
             PhaseProgram(_in_order(cut(whole, outputs, others), whole.inputs), tuple(targets), when)
         )
     return programs
+
+
+def _entries_read(whole: Program, output: Output) -> tuple[str, ...]:
+    """The entries that an output is made of, directly or by what else is computed of them."""
+    return tuple(one.symbol.name for one in cut(whole, (output,), ()).inputs if one.kind == "data")
+
+
+def _asks_for(group: _Group) -> tuple[int, str, int]:
+    when, _, entries = group
+    return len((when or ALWAYS).atoms), str(when or ""), len(entries)
 
 
 def new_rows(path: str) -> Symbol:

@@ -71,16 +71,24 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     return PhaseFunction(planned.plan, reads, one.writes, one.when)
 
 
-def read_where_always(functions: Sequence[PhaseFunction], missing: Collection[str]) -> frozenset[str]:
-    """What the functions of a map read of keys that are there in every record.
+def read_by_all(functions: Sequence[PhaseFunction], missing: Collection[str]) -> frozenset[str]:
+    """What all functions of a map read, of keys that are there in every record.
 
     Args:
         functions: the functions.
         missing: the roles and outputs that not every record has a key of.
     """
-    written = {name for one in functions for name in one.writes}
-    read = {name for one in functions for name in one.reads if name not in asked_for(one, missing, functions)}
-    return frozenset(read - written)
+    asked = {name for one in functions for name in asked_for(one, missing, functions)}
+    return frozenset.intersection(*(read_of(one, functions) for one in functions)) - asked
+
+
+def read_of(function: PhaseFunction, others: Sequence[PhaseFunction]) -> frozenset[str]:
+    """What a function reads; in the place of what `others`, of the same moment, compute there is what these read."""
+    found: set[str] = set()
+    for name in function.reads:
+        writer = next((one for one in others if name in one.writes), None)
+        found |= {name} if writer is None else read_of(writer, others)
+    return frozenset(found)
 
 
 def asked_for(

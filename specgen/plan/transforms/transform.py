@@ -26,7 +26,8 @@ from specgen.plan.transforms.functions import (
     asked_for,
     phase_functions,
     ranked,
-    read_where_always,
+    read_by_all,
+    read_of,
 )
 from specgen.plan.transforms.inverse import plan_inverse
 from specgen.plan.transforms.keys import KeyPlanner
@@ -235,15 +236,18 @@ class _Planner:
         target = "tensordict"
         # A repetition may write what a later one reads: then all is read as it was before.
         source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
-        read = read_where_always(functions, self.keyless)
-        needed = [name for name in (*self.roles, *self.outputs) if name in read]
+        needed = self._in_order(read_by_all(functions, self.keyless))
         return PhasePlan(
             target,
             tuple(self._blocks("map", target, source)),
             end=target,
             source="seen" if source == "seen" else None,
-            needed=tuple(needed),
+            needed=needed,
         )
+
+    def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        """Those of the names that are roles or outputs, as they are declared."""
+        return tuple(name for name in (*self.roles, *self.outputs) if name in names)
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
@@ -283,10 +287,15 @@ class _Planner:
     ) -> Iterator[PhaseBlock]:
         """The calls of a phase; what `drawn` names has been read for the shape of a draw."""
         functions = self.functions[phase]
-        always = {write: function.when is None for function in functions for write in function.writes}
+        whens = [self._when(function, phase, source) for function in functions]
+        always = {
+            write: when is None
+            for when, function in zip(whens, functions, strict=True)
+            for write in function.writes
+        }
         at_hand = set(drawn)
         names = {*self.roles, *self.outputs, *self.buffers}
-        for function in functions:
+        for when, function in zip(whens, functions, strict=True):
             fetched: list[tuple[str, str]] = []
             passed: list[Text] = []
             missing = self.keyless.intersection(self.roles) - function.given
@@ -318,10 +327,10 @@ class _Planner:
                 if named and read not in at_hand:
                     bare = read.removeprefix("next.")
                     fetched.append((variable(read), if_there(bare, text, missing, "None")))
-                    if function.when is None and bare not in missing:
+                    if when is None and bare not in missing:
                         at_hand.add(read)
             yield PhaseBlock(
-                self._when(function, phase, source),
+                when,
                 tuple(fetched),
                 tuple(map(variable, function.writes)),
                 CallPlan(function.name, tuple(passed)),
@@ -329,13 +338,16 @@ class _Planner:
             )
 
     def _when(self, function: PhaseFunction, phase: Phase, source: str) -> str | None:
-        """When a function is called; that of a map also wants what it reads of optional keys to be at this moment."""
-        asked = asked_for(function, self.keyless, self.functions["map"] if phase == "map" else ())
+        """When a function is called; None for always. That of a map also wants at this moment what not all of them read."""
+        maps = self.functions["map"] if phase == "map" else []
+        asked = asked_for(function, self.keyless, maps)
         outputs = [name.removeprefix("next.") for name in (*function.writes, *asked)]
         when = exists(function.when, dict.fromkeys(name for name in outputs if name in self.outputs))
-        if phase != "map" or not asked:
+        own = read_of(function, maps) - read_by_all(maps, self.keyless) if maps else ()
+        if not (wanted := self._in_order(own)):
             return when
-        return f"{when} and not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in dict.fromkeys(asked))}))"
+        there = f"not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in wanted)}))"
+        return there if when is None else f"{when} and {there}"
 
     def _fetch(self, read: str, phase: Phase, source: str, always: Mapping[str, bool]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e0100c9452be86f90428ea55fc5f1e5ef699f46989f87d65a71d8fca894fc0c0
+# specgen: sha256=3bde993cf1bec642907d583e6c57025fb895f64cf74cbf34def952f9b3bae336
 """Keys that need not be there."""
 
 from __future__ import annotations
@@ -307,18 +307,16 @@ class Toward(GeneratedTransform[TowardKeys]):
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         seen = self._as_before(tensordict)
         for key in self.keys:
-            if tolerant and self._lacks(seen, key.x):
-                continue
             if (
                 key.goal is not None
                 and key.error is not None
-                and not (tolerant and self._lacks(seen, key.goal))
+                and not (tolerant and self._lacks(seen, key.x, key.goal))
             ):
                 x = self._require(seen, key.x)
                 goal = self._require(seen, key.goal)
                 error = toward_map_error(x, goal)
                 self._write(tensordict, key.error, error)
-            if key.goal is None and key.plain is not None:
+            if key.goal is None and key.plain is not None and not (tolerant and self._lacks(seen, key.x)):
                 x = self._require(seen, key.x)
                 plain = toward_map_plain(x)
                 self._write(tensordict, key.plain, plain)
