@@ -319,6 +319,18 @@ def test_gym_keywords_are_passed_on() -> None:
         CartPoleChain(wrong_keyword=1)
 
 
+def test_generated_environments_render() -> None:
+    pytest.importorskip("pygame")
+    env = CartPoleChain(render_mode="rgb_array")
+    env.reset(seed=3)
+    reference = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    reference.reset(seed=3)
+    assert np.array_equal(env.render(), reference.render())
+    assert env.render_mode == "rgb_array"
+    assert env.metadata == reference.metadata
+    assert CartPoleChain().render_mode is None
+
+
 def test_reset_keywords_reach_gymnasium() -> None:
     env, reference = CartPoleChain(), gymnasium.make("CartPole-v1")
     expected, _ = reference.reset(seed=5)

@@ -12,10 +12,12 @@ from PIL import Image
 from specgen_runtime.envs import GymEnv, SerialEnv
 from specgen_runtime.training import curves, draw_curve, read_curve, record_video
 from specgen_runtime.training.run_log import RunLog
+from specgen_runtime.transforms import TransformedEnv
 from specgen_std.chains.cartpole import CartPoleTrain
 from tensordict import TensorDictBase
 
 from tests.envs.counting import Counting
+from tests.envs.gym_cartpole_chain import CartPoleChain
 from tests.python_processes import run_python
 
 
@@ -142,6 +144,12 @@ def test_simulators_are_shown(tmp_path: Path) -> None:
     pixels = GymEnv("CartPole-v1", from_pixels=True, categorical_action_encoding=True)
     record_video(pixels, right, tmp_path / "pixels.gif", seed=0, max_steps=3)
     assert duration(tmp_path / "pixels.gif") == 4 * 30
+    for declared in (CartPoleChain, lambda **kwargs: TransformedEnv(CartPoleChain(**kwargs))):
+        record_video(declared(render_mode="rgb_array"), right, tmp_path / "declared.gif", seed=0, max_steps=3)
+        assert frames_of(tmp_path / "declared.gif")[0].shape == (400, 600, 3)
+    several = SerialEnv(2, CartPoleChain, create_env_kwargs={"render_mode": "rgb_array"})
+    record_video(several, right, tmp_path / "several.gif", seed=0, max_steps=3)
+    assert frames_of(tmp_path / "several.gif")[0].shape == (400, 600, 3)
     both = SerialEnv(
         2, lambda: GymEnv("CartPole-v1", render_mode="rgb_array", categorical_action_encoding=True)
     )
@@ -152,6 +160,9 @@ def test_simulators_are_shown(tmp_path: Path) -> None:
 def test_what_can_not_be_shown(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is nothing to see of Counting: it has no entry 'pixels'"):
         record_video(Counting(), right, tmp_path / "a.gif", seed=0)
+    unseen = r"make one of them for the video with render_mode='rgb_array'"
+    with pytest.warns(UserWarning, match="render"), pytest.raises(ValueError, match=unseen):
+        record_video(CartPoleChain(), right, tmp_path / "a.gif", seed=0)
     with pytest.raises(ValueError, match=r"writes .gif or .mp4, found 'a.avi'"):
         record_video(Drawn(), right, tmp_path / "a.avi", seed=0)
 

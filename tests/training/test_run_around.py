@@ -27,7 +27,19 @@ def test_lines_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         pass
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("500/1000 frames  evaluation 1")
-    assert said[1:] == [f"resumed {tmp_path} at 500 frames", "lr was 0.1, is 0.2 from here on"]
+    assert said[1].startswith("500/1000 frames  evaluation 2")  # the last row is shown at the end
+    assert said[2:] == [
+        f"ended at 500 frames, in {tmp_path}",
+        f"resumed {tmp_path} at 500 frames",
+        "lr was 0.1, is 0.2 from here on",
+        f"ended at 500 frames, in {tmp_path}",
+    ]
+
+
+def test_what_failed_has_not_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError), run_in(tmp_path, progress=True) as run:
+        run.log(evaluation=1 / 0)
+    assert "ended" not in capsys.readouterr().err
 
 
 def test_a_bar_in_a_terminal(

@@ -16,6 +16,7 @@ from specgen_std.transforms import (
     RewardSum,
     StepCounter,
 )
+from tensordict import TensorDictBase
 
 from tests.transforms.envs import Team, Walk
 
@@ -91,3 +92,19 @@ def test_a_transform_that_computes_nothing() -> None:
         Transform(in_keys=["a"], out_keys=["a"])(a=torch.ones(1))
     with pytest.raises(ValueError, match="as many out_keys as in_keys"):
         Transform(in_keys=["a"])(a=torch.ones(1))
+
+
+def test_a_step_alone_is_not_for_recorded_data() -> None:
+    class Speed(Transform):
+        """How far a position has moved."""
+
+        def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+            return tensordict_reset
+
+        def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+            return next_tensordict.set("position", next_tensordict["position"] - tensordict["position"])
+
+    speed = Speed(in_keys=["position"], out_keys=["position"])
+    TransformedEnv(Walk(2), speed).rollout(3)
+    with pytest.raises(NotImplementedError, match="Speed needs `forward` for recorded data"):
+        speed.clone()(Walk(2).rollout(3))

@@ -28,6 +28,7 @@ class Progress:
         self._total, self._unit, self._count = total, unit, begun
         self._shown = shown is not False
         self._last_line = float("-inf")
+        self._waiting: str | None = None  # the line of the last row, if it was not shown
         self._bar: Any = None
         if self._shown and sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None:
             self._bar = importlib.import_module("tqdm").tqdm(
@@ -46,10 +47,11 @@ class Progress:
             self._bar.set_postfix_str(_listed(numbers))
             return
         now = time.monotonic()
+        total = "" if self._total is None else f"/{self._total}"
+        self._waiting = f"{self._count}{total} {self._unit}  {_listed(numbers)}"
         if self._shown and now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            total = "" if self._total is None else f"/{self._total}"
-            print(f"{self._count}{total} {self._unit}  {_listed(numbers)}", file=sys.stderr, flush=True)
+            self._print_waiting()
 
     def note(self, text: str) -> None:
         """Show a line."""
@@ -59,9 +61,16 @@ class Progress:
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Leave the bar as it is; elsewhere show the last row, if that was not shown."""
         if self._bar is not None:
             self._bar.close()
+        elif self._shown:
+            self._print_waiting()
+
+    def _print_waiting(self) -> None:
+        if self._waiting is not None:
+            print(self._waiting, file=sys.stderr, flush=True)
+            self._waiting = None
 
 
 def _listed(numbers: Mapping[str, float]) -> str:

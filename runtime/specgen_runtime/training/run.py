@@ -182,6 +182,9 @@ class Run:
     ) -> None:
         self._interrupts.remove()
         self._progress.close()
+        if kind is None:
+            unit = "updates" if self.total_frames is None else "frames"
+            self._progress.note(f"ended at {self._counted} {unit}, in {self.folder}")
         for logger in self._loggers:
             logger.close()
         self._lock.release()

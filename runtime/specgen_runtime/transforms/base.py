@@ -137,9 +137,10 @@ class Transform(nn.Module):
     # --------------------------------------------------------------- moments
 
     def _apply_transform(self, obs: Tensor, /) -> Tensor:
-        raise NotImplementedError(
-            f"{type(self).__name__} computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
-        )
+        missing = "computes nothing: write `_apply_transform`, `_call`, `_step` or `forward`"
+        if type(self)._step is not Transform._step:
+            missing = "needs `forward` for recorded data: `_step` is called in environments only"
+        raise NotImplementedError(f"{type(self).__name__} {missing}")
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Transform the entries of one moment; `next_tensordict` is modified and returned."""

@@ -2,9 +2,10 @@
 
 from specgen_runtime.envs.gym.backend import gym_backend, set_gym_backend
 from specgen_runtime.envs.gym.env import GymEnv
-from specgen_runtime.envs.gym.generated import GeneratedGymEnv, GymSpaceMismatch
+from specgen_runtime.envs.gym.generated import GeneratedGymEnv
 from specgen_runtime.envs.gym.gym_like import GymLikeEnv
 from specgen_runtime.envs.gym.info import BaseInfoDictReader, default_info_dict_reader, terminal_obs_reader
+from specgen_runtime.envs.gym.space_mismatch import GymSpaceMismatch
 from specgen_runtime.envs.gym.wrapper import GymWrapper
 from specgen_runtime.specs.gymnasium import register_gym_spec_conversion
 

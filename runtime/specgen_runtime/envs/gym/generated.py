@@ -21,35 +21,16 @@ from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.row_statistics import RowStatistics
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
+from specgen_runtime.envs.gym.space_mismatch import GymSpaceMismatch
 from specgen_runtime.envs.gym.values import NOT_RAISED, leaves_encoder, reward_tensor, value_encoder
-from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
-from specgen_runtime.typing import DEVICE_TYPING, Array, NestedKey
+from specgen_runtime.typing import DEVICE_TYPING, Array
 
-__all__ = ["GeneratedGymEnv", "GymSpaceMismatch"]
+__all__ = ["GeneratedGymEnv"]
 
 _CONVERTERS = ("_encode_all", "_decode", "_decode_all", "_row_format", "_rows", "_gym_consts", "_gym_learned")
-
-
-class GymSpaceMismatch(ValueError):  # noqa: N818
-    """The installed Gymnasium environment is not the one whose specs were declared.
-
-    Attributes:
-        key: the key whose spec differs, or `max_episode_steps`.
-        declared: what the schema says.
-        found: what Gymnasium says.
-    """
-
-    def __init__(self, gym_id: str, key: NestedKey, declared: Any, found: Any) -> None:
-        super().__init__(
-            f"{gym_id}: the installed Gymnasium environment differs from its declaration in {show_key(key)}:"
-            f" declared {declared}, found {found}"
-        )
-        self.key = key
-        self.declared = declared
-        self.found = found
 
 
 class GeneratedGymEnv(GeneratedEnv[D, S]):
@@ -369,6 +350,24 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def _on_device(self, value: Tensor) -> Tensor:
         return value.to(self._device) if self._off_cpu else value
+
+    # pictures
+
+    @property
+    def render_mode(self) -> str | None:
+        """What `gymnasium.make` was given as `render_mode`; None is nothing."""
+        mode: str | None = self._gym.render_mode
+        return mode
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the Gymnasium environment tells of its pictures."""
+        metadata: dict[str, Any] = self._gym.metadata
+        return metadata
+
+    def render(self) -> Any:
+        """What Gymnasium's `render` gives: with `render_mode="rgb_array"` uint8 `[H, W, 3]`."""
+        return self._gym.render()
 
     # seeds, devices, closing
 
