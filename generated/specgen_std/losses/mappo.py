@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=07fdf7355990c275ab72f477c3188f54112b8fbe1c2a61789b694736415b6419
+# specgen: sha256=798c44a9f7f0cd4bf3b51faed3e97b9d6cf7c1287812b18306ecf3647f3a77da
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ def mappo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-            name.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -382,8 +381,8 @@ class MAPPOLoss(ClipPPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-                name. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to True.
@@ -709,8 +708,7 @@ def ippo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-            name.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -1006,8 +1004,8 @@ class IPPOLoss(MAPPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-                name. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to True.

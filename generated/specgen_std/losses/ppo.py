@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f10a3d68d06baf033abb174c9b4e31b2d15a61057b9f81207c5cf6e1ac8fa2d0
+# specgen: sha256=c2189219d1fc8fbbed0d32719d1a712973e5d865b6172f4ce1980e7d216adb44
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ def ppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-            name.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -324,8 +323,8 @@ class PPOLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-                name. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -615,8 +614,7 @@ def clip_ppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-            name.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -902,8 +900,8 @@ class ClipPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-                name. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -1206,8 +1204,7 @@ def klpenppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-            name.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -1490,8 +1487,8 @@ class KLPENPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
-                name. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=88b0961f6b718447df045da5b4c896d81dfc45ed275eff2b00ae8171d297a105
+# specgen: sha256=ccfcb52918a7592c7736045ed4f62771c6a06e62d40b1243a84d7e62912577ea
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class MAPPOTagConfig:
     seed: int = 0
     """all random numbers follow from it"""
     adversary_entropy_coeff: float = 0.01
-    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
+    """the weight of the bonus, one number or one for each of several actions (>= 0)"""
     agent_entropy_coeff: float = 0.01
-    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
+    """the weight of the bonus, one number or one for each of several actions (>= 0)"""
     num_envs: int = 64
     """environments side by side (>= 1)"""
     num_steps: int = 25

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b6c1a8328d8dfea3b859e924bea71e0ce849f3f3aeea5def630df85c4090651
+# specgen: sha256=fd94e9de3074ddb3672c275e974501b676ced81b708a0c8e72321d11cc0ef915
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PPORNDMountainCarConfig:
     agent_critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
     agent_entropy_coeff: float = 0.01
-    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
+    """the weight of the bonus, one number or one for each of several actions (>= 0)"""
     novelty_update_fraction: float = 0.25
     """how many of the samples count, which are drawn for each batch (>= 0, <= 1)"""
     num_envs: int = 32

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3f92d0adce1c9926057fe4aa8c85a3935aafe9f797ede564c884059a8976803a
+# specgen: sha256=19176e26d2cf51d8b41af6268282fd509d81e2c8fb20b606b86c963c82d2ab5a
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PPOTaxiConfig:
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
     entropy_coeff: float = 0.03
-    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
+    """the weight of the bonus, one number or one for each of several actions (>= 0)"""
     num_envs: int = 32
     """environments side by side (>= 1)"""
     num_steps: int = 128

@@ -90,7 +90,8 @@ def numbers_of_actions(
     for name, below in keys.items():
         usual = fact_of(param, nonzero=False)
         called = f"{param.name}_{name.replace('.', '_')}"
-        fact = replace(usual, name=called, doc=f"{usual.doc.rstrip('.')}: {name}", called=param.name)
+        doc = f"`{param.name}` of `{dotted((*env.action_key, *below))}`"
+        fact = replace(usual, name=called, doc=doc, called=param.name)
         fact = fact.of(owner) if owner else fact
         setting = numbers.setting(*place[2:], name, owner=owner or "loss", fact=fact)
         if setting is None:

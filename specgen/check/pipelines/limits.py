@@ -49,7 +49,9 @@ def read_limits(
         given = pipeline.stop.frames is not None or pipeline.stop.updates is not None
         undecided = data is None and given  # which of them counts, sound data would say
         if not undecided and getattr(pipeline.stop, unit) is None:
-            why = "recorded data have no end" if recorded else "a return may never be reached"
+            why = "recorded data have no end" if recorded else "evaluations and schedules are counted in them"
+            if stop_return is not None:
+                why = "a return may never be reached"
             message = f"`stop` needs `{unit}`: {why}"
             sink.add(
                 rules.MISSING_PART.at(file.key_span(*path, "stop"), message, help=f"write `{unit}: 100_000`")

@@ -239,7 +239,7 @@ class Numbers:
 
     def argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str = "") -> Setting | None:
         """A number within an expression, such as one that a schedule is called with."""
-        span = node.span_of(expr.start, expr.end)
+        span, text = node.span_of(expr.start, expr.end), node.text[expr.start : expr.end]
         if isinstance(expr, tree.Name) and expr.path in self._declared:
             return self._in_range(self._declared[expr.path], fact, span)
         sign = 1
@@ -250,9 +250,7 @@ class Numbers:
                 number_rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames")
             )
             return None
-        value = sign * expr.value
-        text = node.text[expr.start : expr.end]
-        number = Scalar(text, "plain", value, span)
+        number = Scalar(text, "plain", sign * expr.value, span)
         return self._number(number, fact, owner)
 
 

@@ -8,6 +8,7 @@ from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import made_statement
 from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.several_given import in_place_of_none, several_given
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -129,14 +130,13 @@ class OuterTypes:
 
     def of_no_expression(self, name: str) -> None:
         """Report an output in place of several keys whose type is not that of an expression of them."""
-        several = [role.name for role in self.roles.values() if role.several_given]
-        self.sink.add(
-            policy_rules.SEVERAL_GIVEN.at(
-                self.file.key_span(*self.path, "out", name),
-                f"`{name}` stands in place of several keys, and no expression of them says its type",
-                help=f"write `type: like(stack(*{(several or ['parts'])[0]}, axis=-1))`",
-            )
-        )
+        role = several_given(self.roles.values())
+        message, help = in_place_of_none(name)
+        if role is not None:
+            message = f"`{name}` stands in place of several keys, and no expression of them says its type"
+            help = f"write `type: like(stack(*{role.name}, axis=-1))`"
+        span = self.file.key_span(*self.path, "out", name)
+        self.sink.add(policy_rules.SEVERAL_GIVEN.at(span, message, help=help))
 
     def kind(self, name: str, spec: SpecType, role: Role) -> tuple[SpecType, Dims] | None:
         """The type of an output that is a choice among classes, with its dimensions; None after a mistake."""

@@ -178,11 +178,16 @@ def _check_outputs(outputs: Iterable[Output], sections: Mapping[str, SectionResu
                     if when.implies(other):
                         continue
                     mine = "always" if when.always else f"with `{when}`"
+                    theirs, help = f"with `{other}`", "compute what both need as a value of its own"
+                    if name in other.given:  # an output that is `optional`: no `when` of another one says so
+                        theirs = "where users give its key"
+                    else:
+                        help = f"give both one `when`, or {help}"
                     sink.add(
                         rules.MAY_BE_ABSENT.at(
                             statement.source.span_of(0, len(statement.source.text)),
-                            f"`{name}` exists with `{other}`, and `{reader.name}` {mine}",
-                            help="give both one `when`, or compute what both need as a value of its own",
+                            f"`{name}` exists {theirs}, and `{reader.name}` {mine}",
+                            help=help,
                         )
                     )
 

@@ -57,7 +57,8 @@ def check_python_phases(
     _check_phases(file, path, transform, sink)
     for role in roles:
         if role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
-            message = f"nobody knows what one row of `{role.name}` is for `{source.name}`"
+            owner = f"`{source.name}`" if source.name else "the class"
+            message = f"nobody knows what one row of `{role.name}` is for {owner}"
             help = f'name the dimensions of a row: `{role.name}: {{type: "{role.pattern}[..., n]"}}`'
             sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
         elif role.inverse and is_abstract(role.pattern):

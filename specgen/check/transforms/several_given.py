@@ -18,6 +18,15 @@ def several_given(roles: Iterable[Role]) -> Role | None:
     return next((role for role in roles if role.several_given), None)
 
 
+def in_place_of_none(name: str) -> tuple[str, str]:
+    """What is said of an output in place of several keys where no role stands for such, and what helps."""
+    message = f"`{name}` would stand in place of several keys, and no inverse role has `all:`"
+    return (
+        message,
+        "declare it: `parts: {all: [], inverse: true}`; in place of one key stands an output with `each:`",
+    )
+
+
 def check_several_given(
     file: SchemaFile,
     path: tuple[str, ...],
@@ -31,10 +40,7 @@ def check_several_given(
     if role is None:
         for output in outputs:
             if output.inverse and output.each is None:
-                message = (
-                    f"`{output.name}` would stand in place of several keys, and no inverse role has `all:`"
-                )
-                help = "declare it: `parts: {all: [], inverse: true}`; in place of one key stands an output with `each:`"
+                message, help = in_place_of_none(output.name)
                 sink.add(rules.SEVERAL_GIVEN.at(file.key_span(*path, "out", output.name), message, help=help))
         return
     for place, message, advice in _mistakes(transform, role, roles):

@@ -64,6 +64,7 @@ map: {scaled: 2 * x}
 ```yaml
 params: {future: {default: false, static: true}}
 backward: future
+carry: [last]
 reset: {last: x}
 step: {next.last: last}
 ```

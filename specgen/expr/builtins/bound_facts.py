@@ -163,7 +163,7 @@ def _infer_given(site: Site) -> Typed | None:
         return site.node(Type("bool", (), "ctor"))
     if x.op == "name" and (x.type.level == "const" or x.options.get("optional")):
         return site.node(Type("bool", (), "ctor"))
-    message = f"`{site.written(x)}` is always there: `given` asks for an optional parameter, or for a role that may be missing"
+    message = f"`given` asks for an optional parameter, or for a role that may be missing; `{site.written(x)}` is neither"
     site.fail(rules.WRONG_ARGUMENTS, message, at=x)
     return None
 
