@@ -212,6 +212,21 @@ def test_scaled_actions_on_the_meta_device(batch: tuple[int, ...], standard_norm
     assert env.to("cpu").action_spec == Bounded(-1.0 if standard_normal else 0.0, 1.0, (*batch, 1))
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("categorical", [True, False])
+@pytest.mark.parametrize("sampling", [None, "random"])
+def test_chosen_intervals_on_the_meta_device(
+    batch: tuple[int, ...], categorical: bool, sampling: Any
+) -> None:
+    cells = ActionDiscretizer(5, categorical=categorical, sampling=sampling)
+    check_devices(lambda: TransformedEnv(Pendulum(batch_size=batch), cells.clone()), ["meta", "cpu"])
+    env = TransformedEnv(Pendulum(batch_size=batch), cells).to("meta")
+    assert env.action_spec.shape == (*batch, 1 if categorical else 5)
+    assert env.action_spec.device == torch.device("meta")
+    data = env.to("cpu").rollout(2)
+    assert data["action"].shape[-1] == (1 if categorical else 5)
+
+
 def test_a_projection_in_no_environment() -> None:
     said = r"DiscreteActionProjection is part of no environment .* spec of 'action', which its inverse makes: call"
     with pytest.raises(RuntimeError, match=said):
