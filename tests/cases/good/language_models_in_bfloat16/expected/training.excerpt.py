@@ -1,7 +1,7 @@
 # ...
 
 
-class ChatGRPO:
+class ChatGRPO(PipelineParts):
     # ...
 
     def __init__(self, config: ChatGRPOConfig | None = None) -> None:

@@ -38,7 +38,7 @@ def critic_network() -> ValueOperator:
     )
 
 
-class Pushing:
+class Pushing(PipelineParts):
     """The pipeline `Pushing`.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

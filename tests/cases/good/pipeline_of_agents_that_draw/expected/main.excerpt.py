@@ -16,7 +16,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class Pushing:
+class Pushing(PipelineParts):
     """The pipeline `Pushing`.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

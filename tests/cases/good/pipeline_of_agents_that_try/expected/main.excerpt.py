@@ -22,7 +22,7 @@ def adversary_value_network() -> QValueActor:
 # ...
 
 
-class Hunting:
+class Hunting(PipelineParts):
     """The pipeline `Hunting`.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -14,7 +14,7 @@ def memory() -> Trunk:
 # ...
 
 
-class Pushing:
+class Pushing(PipelineParts):
     """The pipeline `Pushing`.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -19,7 +19,7 @@ def robot_value_network() -> ValueOperator:
 # ...
 
 
-class Crossings:
+class Crossings(PipelineParts):
     """The pipeline `Crossings`.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
