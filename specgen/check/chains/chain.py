@@ -64,8 +64,8 @@ def check_chain(
         span = file.span(*path, "env")
         if chain.env in declared[2]:
             message = f"`{chain.env}` is a chain, and a chain begins with an environment"
-            help = f"name the environment of `{chain.env}`, and its transforms in front of these"
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+            advice = f"name the environment of `{chain.env}`, and its transforms in front of these"
+            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=advice))
         elif chain.env not in declared[0]:
             sink.add(unseen("environment", chain.env, ("envs",), declared[0], span))
         return None

@@ -55,8 +55,8 @@ def _wanted(whole: MappingNode) -> set[str]:
     estimator = whole.get("value_estimator")
     methods = whole.get("methods")
     computing = [node for _, node in methods.entries] if isinstance(methods, MappingNode) else []
-    for node in (estimator, *computing):
-        value = node.get("value") if isinstance(node, MappingNode) else None
+    for one in (estimator, *computing):
+        value = one.get("value") if isinstance(one, MappingNode) else None
         found |= {value.text} if isinstance(value, Scalar) else set()
     return found
 
