@@ -71,7 +71,8 @@ def test_targets_outside_the_vocabulary(place: int, wrong: int) -> None:
 @pytest.mark.parametrize("entropy", [False, True])
 def test_of_no_tokens_there_is_nothing_and_no_gradient(entropy: bool) -> None:
     leaves = [torch.randn(shape, requires_grad=True) for shape in ((0, 6), (40, 6), (40,))]
-    found = linear_log_probs(*leaves, torch.zeros(0, dtype=torch.int64), entropy=entropy)
+    hidden, weight, bias = leaves
+    found = linear_log_probs(hidden, weight, bias, torch.zeros(0, dtype=torch.int64), entropy=entropy)
     for one in found:
         if one is not None:
             assert one.shape == (0,)

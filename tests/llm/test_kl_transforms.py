@@ -371,4 +371,8 @@ def test_log_probs_in_an_environment() -> None:
     env = TransformedEnv(base, chain)
     check_env_specs(env)
     assert env.observation_spec["kl_penalty"].shape == (2, 30)
+    chain[2].out_keys = ["kl"]
+    check_env_specs(env)
+    assert env.observation_spec["kl"].shape == (2, 30)
+    assert "kl_penalty" not in env.observation_spec
     assert len(CHATS) == 2

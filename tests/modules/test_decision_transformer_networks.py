@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from typing import Any
@@ -36,6 +37,20 @@ def inputs(*batch: int, time: int = 6) -> list[torch.Tensor]:
 def small(cls: Any, **changed: Any) -> Any:
     torch.manual_seed(0)
     return cls(N_OBS, N_ACT, {**SMALL, **changed})
+
+
+def test_making_one_says_nothing() -> None:
+    """They have no text whose first and last token `transformers` would miss."""
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = said.append  # type: ignore[assignment]
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    try:
+        small(modules.DTActor)
+    finally:
+        logger.removeHandler(handler)
+    assert not said
 
 
 @pytest.mark.peers

@@ -173,7 +173,11 @@ def test_updaters_of_one_network_each_leave_the_others_alone() -> None:
 
 @pytest.mark.parametrize(
     ("networks", "message"),
-    [(["actors"], "has no target of 'actors'; it has targets of "), ([], "networks must name those")],
+    [
+        (["actors"], "has no target of 'actors'; it has targets of "),
+        ([], "networks must name those"),
+        ("actor", "networks must be a list of names, got 'actor'"),
+    ],
 )
 def test_networks_without_targets_are_refused(networks: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -21,9 +21,8 @@ from specgen_runtime.specs import (
     TensorSpec,
     Unbounded,
 )
-from specgen_runtime.testing import check_devices
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std.envs import Pendulum, SimpleTag
+from specgen_std.envs import SimpleTag
 from specgen_std.transforms import (
     ActionDiscretizer,
     ActionScaling,
@@ -200,16 +199,6 @@ def test_the_inner_action_is_no_state() -> None:
 def test_bounds_are_needed(spec: TensorSpec, error: type[Exception], said: str, transform: Any) -> None:
     with pytest.raises(error, match=said):
         TransformedEnv(Echo(action=spec), transform()).action_spec  # noqa: B018
-
-
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("standard_normal", [True, False])
-def test_scaled_actions_on_the_meta_device(batch: tuple[int, ...], standard_normal: bool) -> None:
-    scaling = ActionScaling(standard_normal=standard_normal)
-    check_devices(lambda: TransformedEnv(Pendulum(batch_size=batch), scaling.clone()), ["meta", "cpu"])
-    env = TransformedEnv(Pendulum(batch_size=batch), scaling).to("meta")
-    assert env.action_spec.shape == (*batch, 1)
-    assert env.to("cpu").action_spec == Bounded(-1.0 if standard_normal else 0.0, 1.0, (*batch, 1))
 
 
 def test_a_projection_in_no_environment() -> None:

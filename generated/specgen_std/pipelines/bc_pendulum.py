@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9e10eae5e15244d4949185f52e78fe1f6910d533225fd1e79031ee3c95844329
+# specgen: sha256=e29450216dbb013be9451a208c317d2eec7549faa9ccd29bdefb0ee206325681
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import MLP, NormalParamExtractor, ProbabilisticActor, SafeModule, TanhNormal
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    AdamW, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    AdamW, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -85,7 +86,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     )
 
 
-class BCPendulum:
+class BCPendulum(PipelineParts):
     """Behaviour cloning from recorded transitions of Pendulum; its policy is evaluated in the environment.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

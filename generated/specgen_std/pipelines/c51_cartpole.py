@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d8253531eacf930c21d26d5584155d2a6998f186f10f2847e03189796d9b37bb
+# specgen: sha256=d5fb47cac5296a5557092297fa0763ea2848854d266d421594b01e0410c90c36
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from specgen_runtime.modules import MLP, DistributionalQValueActor, EGreedyModul
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.transforms import MultiStepTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -140,7 +140,7 @@ def value_network(config: C51CartPoleConfig) -> DistributionalQValueActor:
     )
 
 
-class C51CartPole:
+class C51CartPole(PipelineParts):
     """Distributional deep Q-learning over three steps on CartPole, with a prioritized replay buffer.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9aca23f902ffc42db4735802dc371fc95ea1424d7702f0e9b14bfb693b9241cb
+# specgen: sha256=aedacd93c0ca89a9e3e8a0598f0d5cc207fa2a83dd92386632d40fe76ce65f3f
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -131,7 +132,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class CQLPendulum:
+class CQLPendulum(PipelineParts):
     """Conservative Q-learning on Pendulum, from what its own policy does.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=296af32629ea45bfbccf11fe43dfeb146c3ab3945b1b3f57efb305275bc798b9
+# specgen: sha256=35b12ff46f0994b48b547f4e5043ec6aadd41c2533384cddf2be7076dec28b1e
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -121,7 +122,7 @@ def value_network() -> ValueOperator:
     )
 
 
-class DDPGPendulum:
+class DDPGPendulum(PipelineParts):
     """Deep deterministic policy gradients on Pendulum.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a15c878f7c9281d9d3b4b1404a358c7d34a7358d7ed859e22f41e085aa441c86
+# specgen: sha256=6bbf24e02fec461a3f723020ac5275a669af6b01eea16912d2d8359603ad9ac1
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -134,7 +135,7 @@ def value_network() -> ValueOperator:
     )
 
 
-class DDPGPendulumRecorded:
+class DDPGPendulumRecorded(PipelineParts):
     """Deep deterministic policy gradients on Pendulum, from recorded transitions and from what is
     collected, with noise that drifts.
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a11f053542522130811d44fa4f7d31d8ac3e993fb9d45d4a74ef07990e539a1
+# specgen: sha256=28990b2d46f73acc6116bf31561fb9d8561ce126a9cffc281cc2f6e43797c225
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.frozen_lake import FrozenLakeTrain
@@ -136,7 +137,7 @@ def qvalue_network() -> QValueActor:
     )
 
 
-class DiscreteSACFrozenLake:
+class DiscreteSACFrozenLake(PipelineParts):
     """Soft actor-critic over discrete actions, on slippery ice.
 
     A return of 0.7 was reached after 10,000 to 15,000 frames.

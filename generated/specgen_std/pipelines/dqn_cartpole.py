@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ffa91b61959f757d4907158d47ed028e8a37caecc91081931f84e9ff2527b6cb
+# specgen: sha256=39fb9b7086fe25dc05dfa60dddb45e9cd20c3a38d1af37fb272387484928a22a
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from specgen_runtime.modules import MLP, EGreedyModule, QValueActor, SafeSequent
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -111,7 +111,7 @@ def value_network() -> QValueActor:
     )
 
 
-class DQNCartPole:
+class DQNCartPole(PipelineParts):
     """Deep Q-learning on CartPole with two networks, the next action chosen by the trained one.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0c26d3841ec0911add0a52899367ca3f02ca6a775f61a298c2df1a114acac638
+# specgen: sha256=5a813edae7322cf4637ca40b1d472db7308963ebcfc56ab056501552baa3bb97
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from specgen_runtime.modules import MLP, EGreedyModule, GRUModule, QValueActor, 
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -129,7 +129,7 @@ def value_network() -> QValueActor:
     )
 
 
-class DQNCartPoleGRU:
+class DQNCartPoleGRU(PipelineParts):
     """Deep Q-learning on CartPole with a memory, from slices of 8 steps (Hausknecht and Stone 2015).
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

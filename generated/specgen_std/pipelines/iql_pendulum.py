@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=96ea1b3a8454ed85b46d1bfb2314742503446ce0dd2e0f6f3b89464f54e21b7f
+# specgen: sha256=98743d2ad4e8ce45b2d0e4ca8a39f0065c31b10f6f4c3478a74c47249279c342
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -115,7 +116,7 @@ def value_network() -> ValueOperator:
     )
 
 
-class IQLPendulum:
+class IQLPendulum(PipelineParts):
     """Implicit Q-learning from recorded transitions of Pendulum; its policy is evaluated in the
     environment. From what a policy of TD3 did, with every second action a random one and a mean return
     of -713, it reached -200 after 2,000 updates.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ccfcb52918a7592c7736045ed4f62771c6a06e62d40b1243a84d7e62912577ea
+# specgen: sha256=91e51044befd1a3a36ede9691ffa0e2b789c0b93b19060cad206af1c8b983450
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate,
-    load_generator, minibatches, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.simple_tag import SimpleTagTrain
@@ -159,7 +159,7 @@ def agent_critic_network() -> ValueOperator:
     )
 
 
-class MAPPOTag:
+class MAPPOTag(PipelineParts):
     """Multi-agent proximal policy optimization on Simple Tag: three adversaries learn to hunt, while one
     agent learns to flee. Each group's critic sees what all of its agents observe; nobody needs it to
     act. Rewards are rare, so that critics learn by squares: `smooth_l1` would see the median, which is

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6c824c6997aa4f7a26a19fc4ac04d6f6e088a4416f55f63061639934c046aa4f
+# specgen: sha256=ed316f50bf391e4c2deb1aaef9324057e7b3ecc20b890f56213b22caa2572d39
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, minibatches, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -123,7 +123,7 @@ def critic_network() -> ValueOperator:
     )
 
 
-class PPOCartPole:
+class PPOCartPole(PipelineParts):
     """Proximal policy optimization on CartPole; the critic, whose values are large, learns faster than the
     policy.
 

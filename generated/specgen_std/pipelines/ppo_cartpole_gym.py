@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bbb59ed9bbccd9bd62a9c88aabebf5e82a95b705ddcb7b8beb2e3807224d04c9
+# specgen: sha256=ffd5923555cae0d23f5d1b183e21336fd059679374ab67e8a7395fa7d6a04e48
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, minibatches, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleGymTrain
@@ -123,7 +123,7 @@ def critic_network() -> ValueOperator:
     )
 
 
-class PPOCartPoleGym:
+class PPOCartPoleGym(PipelineParts):
     """Proximal policy optimization on Gymnasium's CartPole-v1, with normalised observations and scaled
     rewards.
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=23df22010c3ec6d1c19d43ba6ec317ed647d7505dee17100e3ef4db695f46caa
+# specgen: sha256=e3d9cf325201a9cf33d68a7d528adc66d7102759822893e1589e11cf4b8e59a4
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, minibatches, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -130,7 +130,7 @@ def critic_network() -> ValueOperator:
     )
 
 
-class PPOPendulum:
+class PPOPendulum(PipelineParts):
     """Proximal policy optimization on Pendulum, with squashed actions; the critic, whose values are large,
     learns faster than the policy. A return of -250 was reached after 38,912 to 45,056 frames.
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1b5489284156e13fc484ec0a62779c978bcdb51a5df014da01b46a803488bb88
+# specgen: sha256=b71e80967440b5db40e029dcf1582843e25c2bb389ecae3fffea62ec2e19c3f4
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, column_minibatches, command_line, device_param, draw_curve,
-    evaluate, linear, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, column_minibatches, command_line,
+    device_param, draw_curve, evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -145,7 +145,7 @@ def critic_network(memory: Trunk) -> SafeSequential:
     )
 
 
-class PPOPendulumGRU:
+class PPOPendulumGRU(PipelineParts):
     """Proximal policy optimization on Pendulum, with policy and critic on one recurrent trunk.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fd94e9de3074ddb3672c275e974501b676ced81b708a0c8e72321d11cc0ef915
+# specgen: sha256=e1011abef391cfa436dc13c96f7c6e0cd4fdd7e8a34714f60872bad0a04944d1
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, RewardBonus, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
-    evaluate, load_generator, minibatches, stream,
+    Adam, PipelineParts, RewardBonus, Run, available_device, clip_grad_norm_, command_line, device_param,
+    draw_curve, evaluate, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarScaled
@@ -140,7 +140,7 @@ def target_network() -> nn.Module:
     return MLP(in_features=2, out_features=32, num_cells=[64], activation_class=nn.ReLU)
 
 
-class PPORNDMountainCar:
+class PPORNDMountainCar(PipelineParts):
     """Proximal policy optimization on MountainCar with random network distillation (Burda et al. 2018):
     the reward is the same until the goal is reached, and a bonus is given for observations that a
     network cannot predict yet.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=19176e26d2cf51d8b41af6268282fd509d81e2c8fb20b606b86c963c82d2ab5a
+# specgen: sha256=5566302460c35d7f7f20dce4c201badb56da6463798ab3dc616ffc1dd8724407
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, minibatches, stream,
+    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
@@ -156,7 +156,7 @@ def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     )
 
 
-class PPOTaxi:
+class PPOTaxi(PipelineParts):
     """Proximal policy optimization on Taxi.
 
     A large bonus for randomness keeps the policy from settling on driving about, which costs less than

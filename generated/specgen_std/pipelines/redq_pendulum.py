@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5111a7e9c6a3e82905e8a2dcc72dffea0c7808ae850a2a9d4856d35ddded3357
+# specgen: sha256=259249b01b9be9446d33cbb488cdb6386f1c6fe13ea94f358ffde26a56664dae
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -134,7 +135,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class REDQPendulum:
+class REDQPendulum(PipelineParts):
     """Randomized ensembled double Q-learning on Pendulum; twenty updates of the values between two of the
     policy.
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c1c4b866ce6d84b715c9788fda06a3d58c99545bde1c73287f848c4bb37492f2
+# specgen: sha256=ca8a6083af2af01bea598ed1215e365d97858bcdca64d492ae79fc469d87b74a
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousHeld
@@ -128,7 +129,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class SACMountainCar:
+class SACMountainCar(PipelineParts):
     """Soft actor-critic on the continuous mountain car.
 
     Each action is held for eight steps: drawn anew at every step, random ones hardly ever reach the

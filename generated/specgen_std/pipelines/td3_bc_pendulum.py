@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=86f51ee70ee5cf4d19b9f7b4613057ef8c5609a24530fb6abbf1a0609eaf7028
+# specgen: sha256=91adc47e15b912ba8ee2e75010ac4c98d44a7ce96169fb8da6c8ebfe0f759ce1
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from specgen_runtime.modules import MLP, ProbabilisticActor, SafeModule, TanhDel
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -101,7 +102,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class TD3BCPendulum:
+class TD3BCPendulum(PipelineParts):
     """Twin delayed deterministic policy gradients that stay near the actions of recorded transitions of
     Pendulum. Rewards are negative, so that values are far from zero and differ little between actions:
     `alpha`, which counts in units of their mean size, is large.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f7dd0e224e4938f0f692d6145f8b32de868306feeddfcc60f483589c005649be
+# specgen: sha256=0c87b4ac431d42aaa769260ab4c57042e8e28effe1126d690fdb79ffbaa5064e
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -130,7 +131,7 @@ def qvalue_network() -> ValueOperator:
     )
 
 
-class TD3Pendulum:
+class TD3Pendulum(PipelineParts):
     """Twin delayed deterministic policy gradients on Pendulum; policy and targets move at every second
     update. A return of -200 was reached after 5,000 to 8,000 frames.
 

@@ -194,6 +194,8 @@ class HardUpdate(TargetNetUpdater):
 def _with_targets(loss_module: LossModule, networks: Sequence[str] | None) -> tuple[str, ...]:
     """The networks that are asked for, each of which has to have a target; all that have one where none are."""
     known = loss_module.target_networks()
+    if isinstance(networks, str):
+        raise ValueError(f"networks must be a list of names, got {networks!r}; write [{networks!r}]")
     if networks is not None and not networks:
         raise ValueError("networks must name those whose targets are moved, got none; leave it out for all")
     for name in networks or ():

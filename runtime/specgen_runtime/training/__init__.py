@@ -14,6 +14,7 @@ from specgen_runtime.training.minibatches import (
 )
 from specgen_runtime.training.next_actions import write_next_actions
 from specgen_runtime.training.optimizers import Adam, AdamW, clip_grad_norm_
+from specgen_runtime.training.parts import PipelineParts
 from specgen_runtime.training.reward_bonus import RewardBonus
 from specgen_runtime.training.run import Run, TrainingParts
 from specgen_runtime.training.run_config import ConfigChangedError
@@ -27,6 +28,7 @@ __all__ = [
     "AdamW",
     "ConfigChangedError",
     "FolderInUseError",
+    "PipelineParts",
     "RewardBonus",
     "Run",
     "TrainingParts",

@@ -331,8 +331,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         """How many classes each of several choices has."""
         if key not in self._known_classes:
             spec: Any = self._outer_specs(row)[key]
-            counts = torch.as_tensor(spec.nvec)
-            self._known_classes[key] = tuple(counts.reshape(-1, counts.shape[-1])[0].tolist())
+            self._known_classes[key] = (
+                spec._widths
+            )  # `nvec` is a tensor, which has no numbers on the meta device
         return self._known_classes[key]
 
     def _as_taken(self, tensordict: TensorDictBase) -> TensorDictBase:

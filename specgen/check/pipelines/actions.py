@@ -73,11 +73,16 @@ class ActionReader:
             else ""
         )
         help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
+        combinations = None
         if spec.kind in ("categorical", "onehot"):
             combinations = spec.classes ** math.prod(spec.sizes)
-            help = f"declare all combinations as one choice, `categorical({combinations})`"
         elif spec.kind in ("multi_categorical", "multi_onehot"):
-            help = f"declare all combinations as one choice, `categorical({math.prod(spec.counts)})`"
+            combinations = math.prod(spec.counts)
+        if self.env.gymnasium:
+            flat = f"Discrete({combinations})" if combinations else f"a Box of shape ({size},)"
+            help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is {flat}"
+        elif combinations:
+            help = f"declare all combinations as one choice, `categorical({combinations})`"
         span = self.file.key_span(*self.path, "networks", name)
         self.sink.add(
             rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)

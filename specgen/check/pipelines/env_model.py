@@ -36,6 +36,7 @@ class PipelineEnv:
         learned: the transforms whose statistics of observations data decide, as messages call them, each with whether
             steps teach it, and not `init_stats` alone.
         single: whether it is one environment at a time, whose state is not in its data: a simulator.
+        gymnasium: whether what it steps is Gymnasium's.
     """
 
     name: str
@@ -46,6 +47,7 @@ class PipelineEnv:
     groups: tuple[AgentGroup, ...]
     span: Span
     single: bool = False
+    gymnasium: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
     chat: ChatSource | None = None

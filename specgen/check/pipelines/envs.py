@@ -12,9 +12,9 @@ from specgen.check.pipelines.visible import Scopes, unknown_environment
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, to_data
 from specgen.source import Mapping as MappingNode
-from specgen.source import Scalar
+from specgen.source import Node, Scalar
 
 AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
 
@@ -71,6 +71,7 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         groups=base.groups,
         span=span,
         single=base.gymnasium is not None or (base.python is not None and base.python.stateful),
+        gymnasium=base.gymnasium is not None,
         arguments=arguments,
         dropped=dropped,
         chat=base.chat,
@@ -100,6 +101,11 @@ def _rewarding(chain: CheckedChain) -> Iterator[str]:
             yield instance.transform.name
 
 
+def _is_name(node: Node) -> bool:
+    """Whether a value is written as a name."""
+    return isinstance(node, Scalar) and isinstance(node.value, str) and node.value.isidentifier()
+
+
 def _arguments(
     file: SchemaFile, path: tuple[str, ...], name: str, env: CheckedEnv, sink: Sink
 ) -> dict[str, object]:
@@ -118,6 +124,10 @@ def _arguments(
                 help = f"keywords of `gymnasium.make` are declared with `{env.name}`, as its `kwargs`"
             message = f"`{name}` has no parameter `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
+        elif param.kind in ("int", "float") and _is_name(value):
+            message = f"`{key.text}` of `{name}` is a number, and no hyper-parameter, got `{to_data(value)}`"
+            help = "write the number; a pipeline that `extends` this one may say another"
+            sink.add(schema_rules.WRONG_TYPE.at(value.span, message, help=help))
         else:
             found[key.text] = check_argument(param, value, name, sink)
     return found

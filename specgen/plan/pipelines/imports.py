@@ -12,6 +12,7 @@ from specgen.plan.pipelines.update import output_of
 _TRAINING = (
     "Adam",
     "AdamW",
+    "PipelineParts",
     "RewardBonus",
     "Run",
     "available_device",

@@ -273,7 +273,7 @@ def _names(number: Amount) -> Iterator[str]:
 def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     """What the template reads of its module."""
     yield from ("Any", "Mapping", "NamedTuple", "Path", "Run", "Tensor", "TensorDictBase", "dataclass")
-    yield from ("command_line", "draw_curve", "evaluate", "stream", "torch")
+    yield from ("PipelineParts", "command_line", "draw_curve", "evaluate", "stream", "torch")
     if pipeline.next_actions:
         yield "write_next_actions"
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):

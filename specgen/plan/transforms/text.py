@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from specgen.check.conditions import Condition
 from specgen.check.model import identifier
@@ -226,6 +226,14 @@ def exists(when: Condition | None, outputs: Iterable[str]) -> str | None:
         return None
     fields = [f"key.{name} is not None" for name in outputs] if when.of_keys else []
     return " and ".join(dict.fromkeys([*(atom.python for atom in when.atoms), *fields]))
+
+
+def unless_lacking(when: str | None, source: str, names: Sequence[str]) -> str | None:
+    """`when`, and that the entries with these keys are there, where some may be missing; None for always."""
+    if not names:
+        return when
+    there = f"not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in names)}))"
+    return there if when is None else f"{when} and {there}"
 
 
 def _when(output: Output) -> str | None:

@@ -49,6 +49,7 @@ from specgen.plan.transforms.text import (
     named_reset_keys,
     policy_states,
     unassigned_flags,
+    unless_lacking,
     variable,
 )
 
@@ -233,21 +234,16 @@ class _Planner:
     def _map(self) -> PhasePlan:
         """The map of several tensors, or of those of a transform that steps as well."""
         functions = self.functions["map"]
-        target = "tensordict"
+        target, needed = "tensordict", read_by_all(functions, self.keyless)
         # A repetition may write what a later one reads: then all is read as it was before.
         source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
-        needed = self._in_order(read_by_all(functions, self.keyless))
         return PhasePlan(
             target,
             tuple(self._blocks("map", target, source)),
             end=target,
             source="seen" if source == "seen" else None,
-            needed=needed,
+            needed=tuple(name for name in (*self.roles, *self.outputs) if name in needed),
         )
-
-    def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
-        """Those of the names that are roles or outputs, as they are declared."""
-        return tuple(name for name in (*self.roles, *self.outputs) if name in names)
 
     def _phase(self, phase: Phase, target: str) -> PhasePlan:
         written = {write for function in self.functions[phase] for write in function.writes}
@@ -287,15 +283,11 @@ class _Planner:
     ) -> Iterator[PhaseBlock]:
         """The calls of a phase; what `drawn` names has been read for the shape of a draw."""
         functions = self.functions[phase]
-        whens = [self._when(function, phase, source) for function in functions]
-        always = {
-            write: when is None
-            for when, function in zip(whens, functions, strict=True)
-            for write in function.writes
-        }
+        whens = {one.name: self._when(one, phase, source) for one in functions}
+        always = {write: whens[one.name] is None for one in functions for write in one.writes}
         at_hand = set(drawn)
         names = {*self.roles, *self.outputs, *self.buffers}
-        for when, function in zip(whens, functions, strict=True):
+        for function in functions:
             fetched: list[tuple[str, str]] = []
             passed: list[Text] = []
             missing = self.keyless.intersection(self.roles) - function.given
@@ -327,10 +319,10 @@ class _Planner:
                 if named and read not in at_hand:
                     bare = read.removeprefix("next.")
                     fetched.append((variable(read), if_there(bare, text, missing, "None")))
-                    if when is None and bare not in missing:
+                    if whens[function.name] is None and bare not in missing:
                         at_hand.add(read)
             yield PhaseBlock(
-                when,
+                whens[function.name],
                 tuple(fetched),
                 tuple(map(variable, function.writes)),
                 CallPlan(function.name, tuple(passed)),
@@ -344,10 +336,7 @@ class _Planner:
         outputs = [name.removeprefix("next.") for name in (*function.writes, *asked)]
         when = exists(function.when, dict.fromkeys(name for name in outputs if name in self.outputs))
         own = read_of(function, maps) - read_by_all(maps, self.keyless) if maps else ()
-        if not (wanted := self._in_order(own)):
-            return when
-        there = f"not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in wanted)}))"
-        return there if when is None else f"{when} and {there}"
+        return unless_lacking(when, source, [name for name in (*self.roles, *self.outputs) if name in own])
 
     def _fetch(self, read: str, phase: Phase, source: str, always: Mapping[str, bool]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""

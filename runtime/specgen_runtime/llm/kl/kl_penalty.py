@@ -124,6 +124,8 @@ class KLPenalty(Transform):
             value = normal_keys(() if value is None else value)
             self.check_keys(name, value)
             super().__setattr__(name, value)
+            if (container := self.container) is not None:  # its specs name the keys
+                container.empty_cache()
         else:
             super().__setattr__(name, value)
 

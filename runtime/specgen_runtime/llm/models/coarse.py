@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 __all__ = ["warn_of_coarse_parameters"]
 
-_DIGITS = {torch.bfloat16: 8, torch.float16: 11}
-"""The binary digits of numbers of a dtype."""
+_COARSE = (torch.bfloat16, torch.float16)
 
 
 def warn_of_coarse_parameters(model: nn.Module, lr: float) -> None:
-    """Warn if steps of about `lr` leave most parameters that learn as they are.
+    """Warn if steps of `lr` up and down leave most parameters that learn as they are.
 
     A step is rounded away where a parameter is so much larger that the step is below half of its last binary digit.
 
@@ -22,11 +21,10 @@ def warn_of_coarse_parameters(model: nn.Module, lr: float) -> None:
         model: whose parameters in bfloat16 and float16 are looked at.
         lr: about how much an optimizer such as Adam moves each of them.
     """
-    coarse = [one for one in model.parameters() if one.requires_grad and one.dtype in _DIGITS]
+    coarse = [one.detach() for one in model.parameters() if one.requires_grad and one.dtype in _COARSE]
     if not coarse:
         return
-    stay = sum(int((one.detach().abs() > lr * 2 ** _DIGITS[one.dtype]).sum()) for one in coarse)
-    share = stay / sum(one.numel() for one in coarse)
+    share = sum(_staying(one, lr) for one in coarse) / sum(one.numel() for one in coarse)
     if share > 0.5:
         name = str(coarse[0].dtype).removeprefix("torch.")
         warnings.warn(
@@ -34,3 +32,8 @@ def warn_of_coarse_parameters(model: nn.Module, lr: float) -> None:
             f" {name}: load it in float32 (`dtype: float32` in its `causal_lm`)",
             stacklevel=2,
         )
+
+
+def _staying(values: Tensor, step: float) -> int:
+    """How many numbers are rounded to themselves, whether a step is added or taken away."""
+    return int(((values + step == values) & (values - step == values)).sum())

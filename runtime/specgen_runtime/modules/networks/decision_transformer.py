@@ -89,7 +89,8 @@ class DecisionTransformer(nn.Module):
         self.hidden_size = self.config.n_embd
         fields = dataclasses.asdict(self.config)
         fields["activation_function"] = fields.pop("activation")
-        form = transformers.GPT2Config(**fields, vocab_size=1, use_cache=False)
+        no_text: dict[str, Any] = {"vocab_size": 1, "bos_token_id": None, "eos_token_id": None}
+        form = transformers.GPT2Config(**fields, **no_text, use_cache=False)
         with nullcontext() if device is None else torch.device(device):
             self.transformer = transformers.GPT2Model(form)
             self.embed_return = nn.Linear(1, self.hidden_size)
