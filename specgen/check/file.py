@@ -167,6 +167,7 @@ def check_file(
     declared = (
         {*file.module.envs, *visible["envs"]},
         {*file.module.transforms, *visible["transforms"]},
+        {*file.module.chains, *visible["chains"]},
     )
     for name in file.module.chains:
         chain = check_chain(file, name, module, envs, transforms, models, declared=declared, sink=sink)

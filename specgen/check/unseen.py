@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from specgen.diagnostics import Diagnostic, Rule, Span, Unseen, suggestion
+from specgen.diagnostics import Diagnostic, Rule, Span, Unseen, as_question, suggestion
 from specgen.diagnostics.rules.schema import UNKNOWN_DECLARATION
 
 
@@ -28,6 +28,8 @@ def unseen(
         rule: the rule that it breaks.
     """
     near = suggestion(name, seen)
+    if near is None and sections[0] == "losses" and f"{name}Loss" in seen:  # `ClipPPO`
+        near = as_question(f"{name}Loss")
     help = near or f"declare it under `{sections[0]}`, or `import` the file that does"
     return rule.at(
         span, f"unknown {what} `{name}`", help=help, unseen=Unseen(sections, name, near is not None)

@@ -47,8 +47,12 @@ _FIELDS = {
     "normalize_advantage": ("norm_adv", "standardize_advantages"),
     "prioritized": ("per", "use_per", "prioritized_replay", "prioritized_experience_replay"),
     "scale": ("log_std", "log_std_init", "init_std", "std"),
+    "in": ("inputs", "in_keys"),
+    "out": ("outputs", "out_keys"),
+    "carry": ("state", "states", "memory"),
 }  # fmt: skip
-"""What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib."""
+"""What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib, and
+those of transforms by others, or in environments."""
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
 

@@ -46,7 +46,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         log_prob_keys: where, for the parts of a composite.
         log_prob_key: where, for one draw. Defaults to ``"<out_key>_log_prob"``, or to ``"sample_log_prob"`` under
             `tensordict.nn.set_composite_lp_aggregate`. With several ``out_keys`` the sum over the parts of a composite,
-            whatever that says.
+            whatever that says, one number for each row of the tensordict's batch: a call with tensors in place of a
+            tensordict has no batch, and gets one number.
         cache_dist: write the parameters of the distribution.
         n_empirical_estimate: draws of which a mean is taken that has no closed form.
         num_samples: leading dimensions of the draws.

@@ -43,7 +43,7 @@ def check_chain(
     transforms: Mapping[str, Checked[CheckedTransform]],
     models: Mapping[str, Checked[CheckedLanguageModel] | None],
     *,
-    declared: tuple[Collection[str], Collection[str]],
+    declared: tuple[Collection[str], Collection[str], Collection[str]],
     sink: Sink,
 ) -> Checked[CheckedChain] | None:
     """Check a chain.
@@ -55,14 +55,18 @@ def check_chain(
         envs: the checked environments that it may name.
         transforms: the checked transforms that it may name.
         models: the language models that it may name; None for one with mistakes.
-        declared: the names of all environments and transforms in sight, those with mistakes included.
+        declared: the names of all environments, transforms and chains in sight, those with mistakes included.
         sink: takes every mistake.
     """
     chain = file.module.chains[name]
     path = ("chains", name)
     if chain.env not in envs:
-        if chain.env not in declared[0]:
-            span = file.span(*path, "env")
+        span = file.span(*path, "env")
+        if chain.env in declared[2]:
+            message = f"`{chain.env}` is a chain, and a chain begins with an environment"
+            advice = f"name the environment of `{chain.env}`, and its transforms in front of these"
+            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=advice))
+        elif chain.env not in declared[0]:
             sink.add(unseen("environment", chain.env, ("envs",), declared[0], span))
         return None
     mine = Sink()

@@ -175,6 +175,10 @@ class WrittenKeys:
         flag = next((entry for entry in read if entry.role == "done"), None)
         if any(other.key == made.key for other in beside):
             self._report_collision(made, output, transform, span)
+        elif replaced is not None and replaced.role == "action":
+            message = f"`{made.dotted}` is what the policy writes, and `{transform.name}` would write it, too"
+            help = f"give `{output.name}` a key of its own"
+            self._sink.add(rules.KEY_COLLISION.at(span, message, help=help))
         elif output.flag:
             self._note_flag(made, output, transform, span)
         elif flag is not None and (output.name in transform.mapped or replaced is flag):

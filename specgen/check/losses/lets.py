@@ -53,8 +53,12 @@ def _wanted(whole: MappingNode) -> set[str]:
         for node in _expressions(whole.get(section)):
             found |= all_reads([node]) or frozenset()
     estimator = whole.get("value_estimator")
-    value = estimator.get("value") if isinstance(estimator, MappingNode) else None
-    return found | ({value.text} if isinstance(value, Scalar) else set())
+    methods = whole.get("methods")
+    computing = [node for _, node in methods.entries] if isinstance(methods, MappingNode) else []
+    for one in (estimator, *computing):
+        value = one.get("value") if isinstance(one, MappingNode) else None
+        found |= {value.text} if isinstance(value, Scalar) else set()
+    return found
 
 
 def _expressions(node: Node | None) -> list[Scalar]:

@@ -105,6 +105,14 @@ class HeirLoss(RightLoss):
         """
         return term_alone(self, "loss_alpha", tensordict)
 
+    def get_wide(self, log_prob: Tensor) -> Tensor:
+        """`wide` of each sample.
+
+        Args:
+            log_prob: `gap`, float32 [*batch].
+        """
+        return heir_get_wide(log_prob)
+
     if TYPE_CHECKING:
 
         @property
@@ -219,6 +227,14 @@ class OtherLoss(RightLoss):
             gap: `gap`, float32 [*batch].
         """
         return other_alpha_loss(gap, log_alpha=self.log_alpha)
+
+    def get_wide(self, log_prob: Tensor) -> Tensor:
+        """`wide` of each sample.
+
+        Args:
+            log_prob: `gap`, float32 [*batch].
+        """
+        return other_get_wide(log_prob)
 
     if TYPE_CHECKING:
 
