@@ -28,6 +28,11 @@ from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
+# torch.compile does not follow a property of `super()`
+_log_prob_key: Any = ProbabilisticTensorDictModule.log_prob_key.fget
+_log_prob_keys: Any = ProbabilisticTensorDictModule.log_prob_keys.fget
+
+
 class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # type: ignore[misc]
     """A `tensordict.nn.ProbabilisticTensorDictModule` with the specs of what it draws.
 
@@ -119,13 +124,12 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         Raises:
             RuntimeError: if those of several parts are written each by itself.
         """
-        own: NestedKey = super().log_prob_key if self._sum_key is None else self._sum_key
-        return own
+        return _log_prob_key(self) if self._sum_key is None else self._sum_key  # type: ignore[no-any-return]
 
     @property
     def log_prob_keys(self) -> list[NestedKey]:
         """Where log-probabilities are written."""
-        return list(super().log_prob_keys) if self._sum_key is None else [self._sum_key]
+        return list(_log_prob_keys(self)) if self._sum_key is None else [self._sum_key]
 
     def log_prob(self, tensordict: TensorDictBase, *, dist: Any = None) -> Any:
         """The log-probability of what a tensordict holds as drawn: a tensor, or a tensordict of those of several parts.
