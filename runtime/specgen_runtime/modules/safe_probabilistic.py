@@ -27,7 +27,6 @@ from specgen_runtime.plain_calls import TensorFunction, is_ordinary_call, is_pla
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
-
 # torch.compile does not follow a property of `super()`
 _log_prob_key: Any = ProbabilisticTensorDictModule.log_prob_key.fget
 _log_prob_keys: Any = ProbabilisticTensorDictModule.log_prob_keys.fget
