@@ -145,6 +145,12 @@ def _narrow(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str
     return f"narrow(concat({part}, {part}, axis={axis}), {start}{length}, axis={axis})"
 
 
+def _select(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
+    axis = g.rng.randrange(len(dims) + 1)
+    parts = [g.expression(kind, dims, depth, exact) for _ in range(3)]
+    return f"select(stack({', '.join(parts)}, axis={axis}), {g.rng.randrange(3)}, axis={axis})"
+
+
 def _size(g: Generator, kind: str, dims: Dims, depth: int, exact: bool) -> str:
     return f"size({g.tensor('f', g.rng.choice([shape for shape in DIMS if shape]))}) + {g.expression('i', dims, depth, exact)}"
 
@@ -332,6 +338,7 @@ MAKERS: dict[str, Maker] = {
     "concat": Maker("fdiub", _concat, lambda dims: any(size >= 3 for size in dims)),
     "tile": Maker("fdiub", _tile, lambda dims: 3 in dims),
     "narrow": Maker("fdiub", _narrow, ranked),
+    "select": Maker("fdiub", _select),
     "size": Maker("i", _size),
     "[]": Maker("fdiub", make_index),
     "@": Maker("fdi", _product("@"), lambda dims: dims in ((), (3,), (3, 3), (3, 4))),
