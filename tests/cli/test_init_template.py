@@ -54,7 +54,10 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     assert all(place.startswith("specgen_std/") for place in mine["import"])
     built = invoke("--root", str(folder), "build", "--strict")
     assert built.exit_code == OK, built.output
-    assert f"class {TEMPLATES[name].pipeline}(PipelineParts):" in (folder / "my_robot_rl" / f"{name}.py").read_text()
+    assert (
+        f"class {TEMPLATES[name].pipeline}(PipelineParts):"
+        in (folder / "my_robot_rl" / f"{name}.py").read_text()
+    )
     text = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
     assert not [
         placeholder for placeholder in ("@doc@", "@module@", "@total@", "@extra@") if placeholder in text
