@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -135,20 +135,23 @@ class DecisionTransformer(nn.Module):
 class _Actor(nn.Module):
     """A `DecisionTransformer` with a larger form of its own by default."""
 
+    _layers: ClassVar[tuple[str, ...]]
+    """The names of the layers from what stands for a step to numbers of an action."""
+
     def __init__(
         self,
         state_dim: int,
         action_dim: int,
-        transformer_config: Mapping[str, Any] | DecisionTransformer.DTConfig | None,
-        device: DEVICE_TYPING | None,
+        transformer_config: Mapping[str, Any] | DecisionTransformer.DTConfig | None = None,
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         super().__init__()
         config = _config_of(transformer_config, self.default_config())
         self.transformer = DecisionTransformer(state_dim, action_dim, config, device)
-
-    def _layer(self, device: DEVICE_TYPING | None) -> nn.Linear:
-        """A layer from what stands for a step to an action."""
-        return nn.Linear(self.transformer.hidden_size, self.transformer.action_dim, device=device)
+        for name in self._layers:
+            self.add_module(name, nn.Linear(self.transformer.hidden_size, action_dim, device=device))
+        for name in self._layers:  # all are made before: random numbers are drawn in TorchRL's order
+            orthogonal(self.get_submodule(name))
 
     @classmethod
     def default_config(cls) -> DecisionTransformer.DTConfig:
@@ -176,15 +179,8 @@ class DTActor(_Actor):
         torch.Size([3, 10, 2])
     """
 
-    def __init__(
-        self,
-        state_dim: int,
-        action_dim: int,
-        transformer_config: Mapping[str, Any] | DecisionTransformer.DTConfig | None = None,
-        device: DEVICE_TYPING | None = None,
-    ) -> None:
-        super().__init__(state_dim, action_dim, transformer_config, device)
-        self.action_layer = orthogonal(self._layer(device))
+    _layers = ("action_layer",)
+    action_layer: nn.Linear
 
     def forward(self, observation: Tensor, action: Tensor, return_to_go: Tensor) -> Tensor:
         """The actions, `[*batch, time, action_dim]`; see `DecisionTransformer.forward`."""
@@ -212,18 +208,9 @@ class OnlineDTActor(_Actor):
         (torch.Size([3, 10, 2]), torch.Size([3, 10, 2]))
     """
 
-    def __init__(
-        self,
-        state_dim: int,
-        action_dim: int,
-        transformer_config: Mapping[str, Any] | DecisionTransformer.DTConfig | None = None,
-        device: DEVICE_TYPING | None = None,
-    ) -> None:
-        super().__init__(state_dim, action_dim, transformer_config, device)
-        self.action_layer_mean = self._layer(device)
-        self.action_layer_logstd = self._layer(device)
-        for layer in (self.action_layer_mean, self.action_layer_logstd):
-            orthogonal(layer)
+    _layers = ("action_layer_mean", "action_layer_logstd")
+    action_layer_mean: nn.Linear
+    action_layer_logstd: nn.Linear
 
     def forward(self, observation: Tensor, action: Tensor, return_to_go: Tensor) -> tuple[Tensor, Tensor]:
         """The mean and the deviation, between exp(-5) and exp(2), `[*batch, time, action_dim]` each."""
