@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from specgen_runtime.llm import conversation_advantage, group_advantage
+from specgen_runtime.llm import conversation_advantage, group_advantage, groups_of_workers
 
 
 def test_answers_share_the_advantage_of_their_conversation() -> None:
@@ -39,3 +39,9 @@ def test_what_is_no_conversation() -> None:
     group[3] = 1
     with pytest.raises(ValueError, match="have one group, those of 2 differ"):
         conversation_advantage(reward, group, conversation)
+
+
+@pytest.mark.parametrize(("rows", "workers"), [(4, 0), (4, -2), (4, 3), (0, 2)])
+def test_rows_that_are_not_equally_many_of_each_worker_are_refused(rows: int, workers: int) -> None:
+    with pytest.raises(ValueError, match=f"{rows} rows are not equally many of each of {workers} workers"):
+        groups_of_workers(torch.zeros(rows, dtype=torch.int64), workers)

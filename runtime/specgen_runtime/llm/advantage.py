@@ -84,7 +84,7 @@ def groups_of_workers(group: Tensor, workers: int) -> Tensor:
     Raises:
         ValueError: the rows are not equally many of each worker.
     """
-    if not len(group) or len(group) % workers:
+    if workers < 1 or not len(group) or len(group) % workers:
         raise ValueError(f"{len(group)} rows are not equally many of each of {workers} workers")
     worker = torch.arange(len(group), device=group.device) // (len(group) // workers)
     return group * workers + worker.reshape(-1, *[1] * (group.ndim - 1))

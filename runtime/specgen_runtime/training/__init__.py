@@ -16,7 +16,7 @@ from specgen_runtime.training.next_actions import write_next_actions
 from specgen_runtime.training.optimizers import Adam, AdamW, clip_grad_norm_
 from specgen_runtime.training.parts import PipelineParts
 from specgen_runtime.training.reward_bonus import RewardBonus
-from specgen_runtime.training.run import Run, TrainingParts
+from specgen_runtime.training.run import Run, Stateful
 from specgen_runtime.training.run_config import ConfigChangedError
 from specgen_runtime.training.run_log import read_log
 from specgen_runtime.training.schedules import cosine, exponential, linear, piecewise
@@ -31,7 +31,7 @@ __all__ = [
     "PipelineParts",
     "RewardBonus",
     "Run",
-    "TrainingParts",
+    "Stateful",
     "available_device",
     "clip_grad_norm_",
     "column_minibatches",

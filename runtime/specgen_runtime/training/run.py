@@ -30,7 +30,7 @@ from specgen_runtime.training.run_log import RunLog
 from specgen_runtime.training.state import global_random_state, set_global_random_state
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Run", "TrainingParts"]
+__all__ = ["Run", "Stateful"]
 
 _CONFIG, _LOG = "config.json", "log.csv"
 _ALWAYS_FREE = frozenset({"total_frames", "total_updates"})
@@ -40,8 +40,8 @@ class FolderUsedError(ReportedError, FileExistsError):
     """A folder that holds a training already."""
 
 
-class TrainingParts(Protocol):
-    """What a training consists of: networks, optimizers, environments, generators."""
+class Stateful(Protocol):
+    """What has a state that a checkpoint holds: the parts of a training, together."""
 
     def state_dict(self) -> dict[str, Any]:
         """All that the training goes on from."""
@@ -104,7 +104,7 @@ class Run:
         self,
         folder: str | Path,
         config: Any,
-        parts: TrainingParts,
+        parts: Stateful,
         *,
         total_frames: int | None = None,
         total_updates: int | None = None,
