@@ -41,6 +41,7 @@ _FIELDS = {
     "gamma": ("discount", "discount_factor"),
     "lmbda": ("lambda", "gae_lambda", "lam"),
     "tau": ("polyak",),
+    "interval": ("every", "target_update_interval", "target_network_frequency", "value_network_update_interval"),
     "clip_epsilon": ("clip_range", "clip_coef", "clip_param", "clip_ratio", "eps_clip"),
     "entropy_coeff": ("ent_coef", "ent_coeff", "entropy_weight", "entropy_beta"),
     "critic_coeff": ("vf_coef", "vf_coeff", "value_coef", "value_loss_coef", "vf_loss_coeff"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.random_state import load_generator
-from specgen_runtime.training import available_device, device_param, read_log
+from specgen_runtime.training import NoSuchDeviceError, available_device, device_param, read_log
 from specgen_runtime.training.episode_returns import EpisodeReturns
 from specgen_runtime.training.metric_means import MetricMeans
 from tensordict import TensorDict
@@ -129,7 +129,7 @@ def test_a_device_of_this_machine() -> None:
     assert available_device("device", "cpu:0") == torch.device("cpu")
     if not torch.accelerator.is_available():
         with pytest.raises(
-            ValueError, match="device is 'mps', and torch finds no accelerator on this machine"
+            NoSuchDeviceError, match="device is 'mps', and torch finds no accelerator on this machine"
         ):
             available_device("device", "mps")
 

@@ -10,6 +10,7 @@ from specgen_runtime.training import read_log
 from tests.python_processes import run_python
 
 MODULE = "specgen_std.pipelines.ppo_cartpole"
+RECORDED = "specgen_std.pipelines.iql_pendulum"
 
 
 def test_help_says_what_a_training_can_be_told(tmp_path: Path) -> None:
@@ -51,15 +52,19 @@ def test_a_training_from_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("module", "wrong", "said"),
     [
-        (["--num-envs", "0"], "num_envs must be >= 1, got 0"),
-        (["--gamma", "1.5"], "gamma must be <= 1, got 1.5"),
-        (["--num-env", "3"], "Perhaps you meant: --num-envs INT"),
+        (MODULE, ["--num-envs", "0"], "num_envs must be >= 1, got 0"),
+        (MODULE, ["--gamma", "1.5"], "gamma must be <= 1, got 1.5"),
+        (MODULE, ["--num-env", "3"], "Perhaps you meant: --num-envs INT"),
+        (MODULE, ["--device", "xpu:77"], "error: device is 'xpu:77', and "),
+        (RECORDED, ["--recorded", "nothing"], "error: nothing holds no recorded data: save some with "),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_begins(tmp_path: Path, wrong: list[str], said: str) -> None:
-    done = run_python("-m", MODULE, *wrong, cwd=tmp_path)
+def test_what_is_wrong_is_said_and_nothing_begins(
+    tmp_path: Path, module: str, wrong: list[str], said: str
+) -> None:
+    done = run_python("-m", module, *wrong, cwd=tmp_path)
     assert done.returncode != 0
     assert said in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stdout + done.stderr).split())
     assert "Traceback" not in done.stderr

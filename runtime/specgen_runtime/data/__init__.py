@@ -9,7 +9,7 @@ from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
 from specgen_runtime.data.multi_step import MultiStep
 from specgen_runtime.data.prioritized import PrioritizedSampler
 from specgen_runtime.data.prioritized_slices import PrioritizedSliceSampler
-from specgen_runtime.data.recorded import load_recorded
+from specgen_runtime.data.recorded import MissingDataError, RecordedDataError, load_recorded
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from specgen_runtime.data.slices import SliceSampler, SliceSamplerWithoutReplacement
@@ -31,11 +31,13 @@ __all__ = [
     "LazyStackStorage",
     "LazyTensorStorage",
     "ListStorage",
+    "MissingDataError",
     "MultiStep",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
     "RandomSampler",
+    "RecordedDataError",
     "ReplayBuffer",
     "ReplayBufferEnsemble",
     "RoundRobinWriter",

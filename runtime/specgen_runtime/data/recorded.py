@@ -8,9 +8,18 @@ from pathlib import Path
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["load_recorded"]
+__all__ = ["MissingDataError", "RecordedDataError", "load_recorded"]
+
+
+class RecordedDataError(ReportedError, ValueError):
+    """A folder whose data are not what a training reads of them."""
+
+
+class MissingDataError(ReportedError, FileNotFoundError):
+    """A folder that is not there, or holds no tensordict."""
 
 
 def load_recorded(
@@ -32,19 +41,21 @@ def load_recorded(
         A tensordict of batch size `[frames]` with these entries, memory-mapped where they were saved in one batch dimension.
 
     Raises:
-        FileNotFoundError: the folder is not there, or holds no tensordict.
-        ValueError: it holds no transitions or too many, lacks an entry, or has one of another dtype or shape; all are named.
+        MissingDataError: the folder is not there, or holds no tensordict.
+        RecordedDataError: it holds no transitions or too many, lacks an entry, or has one of another dtype or shape; all are named.
     """
     folder = Path(path)
     if not (folder / "meta.json").is_file():
-        raise FileNotFoundError(
+        raise MissingDataError(
             f"{folder} holds no recorded data: save some with `rollout.memmap({str(folder)!r})`"
         )
     data: TensorDictBase = TensorDict.load_memmap(folder)
     if 0 in data.batch_size:  # whose `numel` is 1
-        raise ValueError(f"{folder} holds no transitions: its batch size is {list(data.batch_size)}")
+        raise RecordedDataError(f"{folder} holds no transitions: its batch size is {list(data.batch_size)}")
     if at_most is not None and data.numel() > at_most:
-        raise ValueError(f"{folder} holds {data.numel()} transitions, and there is space for {at_most}")
+        raise RecordedDataError(
+            f"{folder} holds {data.numel()} transitions, and there is space for {at_most}"
+        )
     known = {key if isinstance(key, tuple) else (key,): key for key in data.keys(True, True)}
     wrong: list[str] = []
     for key, (dtype, shape) in entries.items():
@@ -59,6 +70,6 @@ def load_recorded(
                 f"{key!r} must be {dtype} of shape {list(shape)} behind the batch, got {value.dtype} {list(found)}"
             )
     if wrong:
-        raise ValueError(f"{folder} does not hold what is read of it: {'; '.join(wrong)}")
+        raise RecordedDataError(f"{folder} does not hold what is read of it: {'; '.join(wrong)}")
     selected: TensorDictBase = data.select(*entries)
     return selected if data.batch_dims == 1 else selected.reshape(-1)

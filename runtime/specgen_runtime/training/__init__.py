@@ -3,7 +3,7 @@
 from specgen_runtime.random_state import load_generator
 from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
-from specgen_runtime.training.devices import available_device, device_param
+from specgen_runtime.training.devices import NoSuchDeviceError, available_device, device_param
 from specgen_runtime.training.evaluation import evaluate
 from specgen_runtime.training.folder_lock import FolderInUseError
 from specgen_runtime.training.minibatches import (
@@ -28,6 +28,7 @@ __all__ = [
     "AdamW",
     "ConfigChangedError",
     "FolderInUseError",
+    "NoSuchDeviceError",
     "PipelineParts",
     "RewardBonus",
     "Run",

@@ -5,8 +5,13 @@ from __future__ import annotations
 import torch
 
 from specgen_runtime.params import wrong_type
+from specgen_runtime.reported import ReportedError
 
-__all__ = ["available_device", "device_param"]
+__all__ = ["NoSuchDeviceError", "available_device", "device_param"]
+
+
+class NoSuchDeviceError(ReportedError, ValueError):
+    """A device that this machine does not have."""
 
 
 def device_param(name: str, value: str) -> torch.device:
@@ -40,18 +45,22 @@ def available_device(name: str, value: str) -> torch.device:
 
     Raises:
         TypeError: `value` is no text.
-        ValueError: it names no device, or one that this machine does not have.
+        ValueError: it names no device; `NoSuchDeviceError` if this machine does not have it.
     """
     device = device_param(name, value)
     if device.type == "cpu":
         return torch.device("cpu")
     here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if here is None:
-        raise ValueError(f"{name} is {value!r}, and torch finds no accelerator on this machine: take 'cpu'")
+        raise NoSuchDeviceError(
+            f"{name} is {value!r}, and torch finds no accelerator on this machine: take 'cpu'"
+        )
     if here.type != device.type:
-        raise ValueError(f"{name} is {value!r}, and this machine has {here.type!r}")
+        raise NoSuchDeviceError(f"{name} is {value!r}, and this machine has {here.type!r}")
     count = torch.accelerator.device_count()
     index = torch.accelerator.current_device_index() if device.index is None else device.index
     if index >= count:
-        raise ValueError(f"{name} is {value!r}, and this machine has {count} of {here.type}, counted from 0")
+        raise NoSuchDeviceError(
+            f"{name} is {value!r}, and this machine has {count} of {here.type}, counted from 0"
+        )
     return torch.device(device.type, index)

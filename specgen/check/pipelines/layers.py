@@ -356,7 +356,7 @@ class LayersReader:
             )
             help = "leave out `cnn`"
             if is_image(one):
-                help = "put `ToTensorImage` into the chain, which makes it float32 with the channels first"
+                help = _made_readable(one)
         self.sink.add(layer_rules.CONVOLUTION.at(span, message, help=help))
         return None
 
@@ -364,6 +364,17 @@ class LayersReader:
 _CHANNELS_FIRST = (
     "put `{PermuteTransform: {dims: [-1, -3, -2]}}` into the chain, or `ToTensorImage` for uint8"
 )
+
+
+def _made_readable(image: Entry) -> str:
+    """How an image of another dtype becomes float32 with the channels first."""
+    channels, *sides = image.stored_shape
+    keys = "" if image.dotted == "pixels" else f"in_keys: [{image.dotted}]"
+    if channels < min(sides):  # first already
+        cast = f"DTypeCastTransform: {{dtype_in: {image.type.dtype}, dtype_out: float32, in_keys: [{image.dotted}]}}"
+        return f"put `{{{cast}}}` into the chain, or observe it as float32"
+    transform = f"`{{ToTensorImage: {{{keys}}}}}`" if keys else "`ToTensorImage`"
+    return f"put {transform} into the chain, which makes it float32 with the channels first"
 
 
 def _is_channels_last(shape: tuple[int, ...]) -> bool:

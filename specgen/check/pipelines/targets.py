@@ -153,7 +153,9 @@ class _TargetReader:
         amount = self.numbers.amount(*place, kind, field, fact=fact(FIELDS[field]))
         if amount is None:
             if getattr(getattr(declared, kind), field) is None:
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
+                usual = "0.005" if kind == "soft" else "1_000"
+                message, help = f"`{kind}` needs `{field}`", f"write `{kind}: {{{field}: {usual}}}`"
+                self.sink.add(rules.MISSING_PART.at(span, message, help=help))
             return None
         every = self.numbers.setting(*place, "every", fact=fact(TARGETS_EVERY))
         part = f"{name}_updater"

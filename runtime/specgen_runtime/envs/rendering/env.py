@@ -94,7 +94,8 @@ class RenderedEnv(GeneratedEnv[D, S]):
         shown = self.__dict__.get("_shown")
         if shown is None:
             raise RuntimeError(
-                f"{type(self).__name__}.render: nothing was reset yet; call reset first, or pass a tensordict"
+                f"{type(self).__name__}.render: nothing was reset yet; call reset first, or pass a tensordict, such as"
+                " what a rollout returned, which keeps nothing here"
             )
         returned, root, mask = shown
         if root is None:
