@@ -31,7 +31,7 @@ class Scale(Declaration):
 
 
 Distribution = Literal[
-    "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal", "tanh_normal",
+    "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "bernoulli", "normal", "tanh_normal",
     "truncated_normal", "beta", "ordinal", "onehot_ordinal", "delta", "tanh_delta",
 ]  # fmt: skip
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry
-from specgen.check.pipelines.distributions import support_of
+from specgen.check.pipelines.distributions import SEVERAL, choices_of, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.policies import shown
@@ -16,6 +16,9 @@ from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
+
+_MANY = 1_000
+"""More combinations than that are no set that anybody chooses one of."""
 
 
 class ActionReader:
@@ -65,7 +68,7 @@ class ActionReader:
         action = next((one for one in self.env.actions if not _is_flat(one)), None)
         if name is None or action is None:
             return False
-        message = f"policies act by a vector of numbers, or by one of finitely many, and `{action.dotted}` is {shown(action)}"
+        message = f"policies act by a vector of numbers, of choices or of bits, or by one choice, and `{action.dotted}` is {shown(action)}"
         spec, size = action.spec, math.prod(action.stored_shape)
         bounds = (
             f" in [{spec.low:g}, {spec.high:g}]"
@@ -73,16 +76,19 @@ class ActionReader:
             else ""
         )
         help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
-        combinations = None
-        if spec.kind in ("categorical", "onehot"):
-            combinations = spec.classes ** math.prod(spec.sizes)
-        elif spec.kind in ("multi_categorical", "multi_onehot"):
-            combinations = math.prod(spec.counts)
+        choices = choices_of(spec)
         if self.env.gymnasium:
-            flat = f"Discrete({combinations})" if combinations else f"a Box of shape ({size},)"
+            flat = f"a Box of shape ({size},)"
+            if choices:
+                flat = (
+                    f"MultiBinary({size})" if spec.kind == "binary" else f"MultiDiscrete({_listed(choices)})"
+                )
             help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is {flat}"
-        elif combinations:
-            help = f"declare all combinations as one choice, `categorical({combinations})`"
+        elif spec.kind == "binary":
+            help = f"declare it as bits beside each other, `binary[{size}]`"
+        elif choices:
+            kind = "multi_onehot" if "onehot" in spec.kind else "multi_categorical"
+            help = f"declare it as choices beside each other, `{kind}({', '.join(map(str, choices))})`"
         span = self.file.key_span(*self.path, "networks", name)
         self.sink.add(
             rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
@@ -109,18 +115,24 @@ class ActionReader:
             or (role.policy and vector and not (role.certain and distance in (None, "cross_entropy")))
         )
         name = next((self.declared[one] for one in about if one in self.declared), None)
-        if name is None or len(several) < 2:
+        kinds = {support_of(one.spec) for one in several}
+        at_once = len(several) == 1 and kinds <= {*SEVERAL}
+        if name is None or not (len(several) > 1 or at_once):
             return False
         listed = " and ".join(f"`{one.dotted}`" for one in several)
         message = f"`{self.loss.loss.name}` takes one action, and `{self.env.name}` has {listed}"
+        if at_once:
+            message = f"`{self.loss.loss.name}` takes one action, and {listed} is several at once, {shown(several[0])}"
         notes = [Note("the environment", self.env.span)]
         help = "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`, `BCLoss` without `loss_function`"
-        kinds = {support_of(one.spec) for one in several}
+        combinations = math.prod(n for one in several for n in choices_of(one.spec))
         if kinds <= {"bounded", "unbounded"}:
             size = sum(math.prod(one.stored_shape) for one in several)
             help += f"; or declare one vector, `float32[{size}]`"
-        elif kinds <= {"index", "onehot"}:
-            help += f"; or declare one set of all pairs, `categorical({math.prod(one.spec.classes for one in several)})`"
+        elif kinds <= {"index", "onehot", *SEVERAL} and combinations <= _MANY:
+            help += "; or " + self._as_one_choice(combinations)
+            if any("action" in (*role.reads, *role.inputs) for role in self.loss.loss.networks):
+                help += ", and take `DQNLoss` or `DiscreteSACLoss`"
         span = self.file.key_span(*self.path, "networks", name)
         self.sink.add(action_rules.ONE_ACTION.at(span, message, notes=notes, help=help))
         return True
@@ -140,6 +152,12 @@ class ActionReader:
         span = self.file.key_span(*self.path, "networks", name)
         self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
         return True
+
+    def _as_one_choice(self, combinations: int) -> str:
+        """What makes one choice of all combinations of several."""
+        if self.env.gymnasium:
+            return f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is Discrete({combinations}), of all combinations"
+        return f"declare one set of all combinations, `categorical({combinations})`"
 
     def gives_action(self, role: LossNetwork) -> bool:
         """Whether a network gives an action for sure."""
@@ -167,6 +185,11 @@ class ActionReader:
 
 
 def _is_flat(action: Entry) -> bool:
-    """Whether an action is a vector of numbers, or one of finitely many."""
+    """Whether an action is a vector of numbers, of choices or of bits, or one choice."""
     support = support_of(action.spec)
-    return support in ("index", "onehot") or (support is not None and len(action.stored_shape) == 1)
+    discrete = support in ("index", "onehot", *SEVERAL)
+    return discrete or (support is not None and len(action.stored_shape) == 1)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, numbers))}]"

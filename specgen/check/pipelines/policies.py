@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
-from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.distributions import (
+    SEVERAL,
+    Family,
+    choices_of,
+    default_family,
+    families_called,
+    support_of,
+)
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
 from specgen.check.pipelines.heads_model import ActionHead, PolicyHead, ScaleKind
@@ -119,7 +126,8 @@ class PolicyReader:
                 span = self.file.key_span(*self.path, *here, field)
                 message = f"`{name}` chooses {listed}, and `{field}` does not say of which it is"
                 numbers = {"bounded", "unbounded"}
-                wanted = numbers if body.dist is None else {FAMILIES[body.dist].support}
+                called = () if body.dist is None else families_called(body.dist)
+                wanted = {one.support for one in called} or numbers
                 fitting = (dotted(one.key[len(key) :]) for one in actions if support_of(one.spec) in wanted)
                 value = body.dist if field == "dist" else "…"
                 help = f"write `actions: {{{next(fitting, next(iter(names)))}: {{{field}: {value}}}}}`"
@@ -147,7 +155,9 @@ class PolicyReader:
         if family is None:
             return None
         scale, value = self._scale(name, said, family)
-        size = action.spec.classes if family.discrete else math.prod(action.type.shape)
+        size = math.prod(action.type.shape)
+        if family.discrete and family.support != "bits":
+            size = sum(choices_of(action.spec))
         outputs = size * (len(family.parameters) if scale == "state" or family.extractor else 1)
         key = None if mask is None or not family.masked else tuple(mask.split("."))
         return ActionHead(family, action, outputs, scale, value, key)
@@ -163,10 +173,14 @@ class PolicyReader:
                 span = self.file.key_span(*self.path, "networks", name)
                 self.sink.add(rules.DISTRIBUTION.at(span, message, help=_no_default(action)))
             return default
-        family = FAMILIES[said.body.dist]
-        fits = family.support == support_of(action.spec)
+        called, support = families_called(said.body.dist), support_of(action.spec)
+        family = next((one for one in called if one.support == support), called[0])
+        fits = family.support == support
         if not fits:
-            message = f"`{family.name}` is over {_SUPPORTS[family.support]}, and `{action.dotted}` is {shown(action)}"
+            over, several = _SUPPORTS[family.support], support in SEVERAL and family.discrete
+            if several and not any(one.several for one in called):
+                over = "one choice"
+            message = f"`{family.name}` is over {over}, and `{action.dotted}` is {shown(action)}"
         elif masked and not family.masked:
             message = f"`{family.name}` does not keep to `{self.env.masks[action.dotted]}`, the mask of `{action.dotted}`"
         elif family.masked and not masked:
@@ -179,9 +193,8 @@ class PolicyReader:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
-        alike = FAMILIES.get(f"onehot_{family.name}")
-        if alike is not None and alike.support == support_of(action.spec) and not masked:
-            default = alike
+        alike = (one for one in families_called(f"onehot_{family.name}") if one.support == support)
+        default = default if masked else next(alike, default)
         help = _no_default(action) if default is None else f"write {default.name}, or leave it out"
         self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
         return None
@@ -265,6 +278,7 @@ def _no_default(action: Entry) -> str | None:
 _SUPPORTS = {
     "index": "indices",
     "onehot": "one-hot vectors",
+    "bits": "bits",
     "bounded": "bounded numbers",
     "unbounded": "unbounded numbers",
 }
@@ -273,6 +287,10 @@ _SUPPORTS = {
 def shown(entry: Entry) -> str:
     """The spec of an action, as messages show it."""
     spec = entry.spec
+    if spec.kind in ("multi_categorical", "multi_onehot"):
+        return f"{spec.kind}({', '.join(map(str, spec.counts))})"
+    if spec.kind == "binary":
+        return f"binary{list(entry.stored_shape)}"
     if spec.kind in ("categorical", "onehot"):
         return f"{spec.kind}({spec.n})" + (f" of shape {list(entry.stored_shape)}" if spec.shape else "")
     return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")

@@ -25,8 +25,9 @@ ONE_ACTION = Rule(
     "SG636",
     "several actions for a loss of one",
     """\
-Losses that weigh what was done by its log-probability take several actions: that of all is the sum. Those with a critic of actions,
-or a policy that is certain of its action, take one: numbers beside each other are one vector, finite sets one set of their pairs.
+Losses that weigh what was done by its log-probability take several actions, and several choices at once: that of all is the sum.
+Those with a critic of actions, values of each of them, or a policy that is certain of its action, take one: numbers beside each other
+are one vector, finite sets one set of all combinations.
 
 ```yaml
 loss: SACLoss        # the environment takes `action.move` and `action.force`

@@ -62,7 +62,7 @@ DISTRIBUTION = Rule(
     "a distribution over other actions",
     """\
 The distribution of a policy is over the actions of the environment: `categorical` and `ordinal` over indices,
-`onehot_categorical` and `onehot_ordinal` over one-hot vectors, `tanh_normal`, `beta` and `truncated_normal` over numbers that are
+`onehot_categorical` and `onehot_ordinal` over one-hot vectors, `bernoulli` over bits, `tanh_normal`, `beta` and `truncated_normal` over numbers that are
 bounded at both ends, `normal` over unbounded ones.
 
 ```yaml

@@ -46,12 +46,14 @@ _MODULES = (
     "GRUModule",
     "GSDEHead",
     "GSDEPolicy",
+    "IndependentBernoulli",
     "IndependentNormal",
     "LSTMModule",
     "MLP",
     "MaskedCategorical",
-    "MultiAgentMLP",
     "MaskedOneHotCategorical",
+    "MultiAgentMLP",
+    "MultiOneHotCategorical",
     "NormalParamExtractor",
     "OneHotCategorical",
     "OneHotOrdinal",
@@ -84,7 +86,11 @@ _DATA = (
     "load_recorded",
 )
 
-_RENAMED = {"CategoricalDistribution": "Categorical", "OneHotLayer": "OneHot"}
+_RENAMED = {
+    "CategoricalDistribution": "Categorical",
+    "MultiCategoricalDistribution": "MultiCategorical",
+    "OneHotLayer": "OneHot",
+}
 """What is imported under another name, since specs that the module may print are called so."""
 
 PIPELINE_IMPORTS: dict[str, Import] = {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from specgen.check.model import Entry
+from specgen.check.pipelines.distributions import choices_of
 from specgen.check.pipelines.heads_model import (
     ActionHead,
     FeatureHead,
@@ -139,8 +140,11 @@ def _doc(network: PipelineNetwork) -> list[str]:
 def _type(entry: Entry) -> str:
     """`float32 [3] in [-2, 2]`."""
     spec = entry.spec
-    if spec.kind in ("categorical", "onehot"):
+    if spec.kind in ("categorical", "onehot") and not spec.shape:
         return f"{spec.dtype}, one of {spec.n}" if spec.kind == "categorical" else f"one-hot [{spec.n}]"
+    if spec.kind != "binary" and (choices := choices_of(spec)):
+        form = "one-hot" if "onehot" in spec.kind else spec.dtype
+        return f"{form}, one of each of {', '.join(map(str, choices))}"
     shape = f" [{', '.join(map(str, entry.stored_shape))}]"
     low, high = spec.low, spec.high
     finite = all(isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high))
@@ -257,8 +261,8 @@ def _of_one(one: ActionHead, names: list[str], uses: set[str]) -> list[str]:
     words = [f"in_keys={in_keys}", f"out_keys=[{key_text(one.action.key)}]"]
     words.append(f"distribution_class={one.family.class_name}")
     uses.add(one.family.class_name)
-    if one.family.bounds:
-        words.append(f"distribution_kwargs={_bounds(one, uses)}")
+    if told := _told(one, uses):
+        words.append(f"distribution_kwargs={told}")
     return words
 
 
@@ -269,8 +273,8 @@ def _of_several(head: PolicyHead, uses: set[str]) -> list[str]:
     classes = ", ".join(f"{name}: {one.family.class_name}" for name, one in names.items())
     keys = ", ".join(f"{name}: {key_text(one.action.key)}" for name, one in names.items())
     kwargs = [f'"distribution_map": {{{classes}}}', f'"name_map": {{{keys}}}']
-    bounded = [f"{name}: {_bounds(one, uses)}" for name, one in names.items() if one.family.bounds]
-    kwargs += [f'"extra_kwargs": {{{", ".join(bounded)}}}'] if bounded else []
+    told = [f"{name}: {what}" for name, one in names.items() if (what := _told(one, uses))]
+    kwargs += [f'"extra_kwargs": {{{", ".join(told)}}}'] if told else []
     return [
         f"in_keys=[{key_text(head.parameters)}]",
         f"out_keys=[{', '.join(key_text(one.action.key) for one in head.actions)}]",
@@ -279,8 +283,15 @@ def _of_several(head: PolicyHead, uses: set[str]) -> list[str]:
     ]
 
 
-def _bounds(one: ActionHead, uses: set[str]) -> str:
-    """What a distribution is told of the bounds of its action."""
+def _told(one: ActionHead, uses: set[str]) -> str:
+    """What a distribution is told of its action: the bounds, or how many values each of several choices has; empty for nothing."""
+    spec = one.action.spec
+    if one.family.several and one.family.support != "bits":
+        rows = spec.kind in ("categorical", "onehot") and (one.mask is not None or spec.kind == "onehot")
+        told = [f'"nvec": {literal(list(choices_of(spec)))}', *(['"stacked": True'] if rows else [])]
+        return f"{{{', '.join(told)}}}"
+    if not one.family.bounds:
+        return ""
     low, high = _bound(one.action.spec, "low"), _bound(one.action.spec, "high")
     uses |= {"torch"} if "torch" in low + high else set()
     return f'{{"low": {low}, "high": {high}}}'

@@ -31,6 +31,11 @@ from specgen_runtime.modules.distributions.draws import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.multi import (
+    IndependentBernoulli,
+    MultiCategorical,
+    MultiOneHotCategorical,
+)
 from specgen_runtime.modules.distributions.scaled_beta import BetaParamExtractor, ScaledBeta
 
 __all__ = [
@@ -38,10 +43,13 @@ __all__ = [
     "BetaParamExtractor",
     "Categorical",
     "Delta",
+    "IndependentBernoulli",
     "IndependentNormal",
     "LLMMaskedCategorical",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "MultiCategorical",
+    "MultiOneHotCategorical",
     "NormalParamExtractor",
     "OneHotCategorical",
     "OneHotOrdinal",

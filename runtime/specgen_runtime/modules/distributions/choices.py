@@ -49,3 +49,15 @@ def probs(distribution: Distribution) -> Tensor:
         TypeError: if the distribution is not one of choices.
     """
     return log_probs(distribution).exp()
+
+
+def kl_of_choices(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """The divergence of choices from others in nats, with finite gradients where ``p`` is 0, and infinite where ``q`` alone is.
+
+    Args:
+        log_p: logarithms of the probabilities of all choices, shape ``(*batch, n)``.
+        log_q: the same of those that they are compared with.
+    """
+    possible = log_p > -torch.inf
+    difference = torch.where(possible, log_p, 0.0) - torch.where(possible, log_q, 0.0)
+    return (log_p.exp() * difference).sum(-1)

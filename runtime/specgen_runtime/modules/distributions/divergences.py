@@ -14,7 +14,7 @@ from torch.distributions import (
 from torch.distributions.kl import _KL_REGISTRY
 from torch.distributions.kl import kl_divergence as closed_form_kl
 
-from specgen_runtime.modules.distributions.choices import has_choices, log_probs
+from specgen_runtime.modules.distributions.choices import has_choices, kl_of_choices, log_probs
 from specgen_runtime.modules.distributions.draws import sample_and_log_prob, sum_of_parts
 
 _WRAPPERS = (Independent, TransformedDistribution)
@@ -107,16 +107,9 @@ def kl_divergence(p: Distribution, q: Distribution, samples: int = 1) -> Tensor:
         parts = [kl_divergence(part, q.dists[name], samples) for name, part in p.dists.items()]
         return sum_of_parts(parts, len(p.batch_shape))
     if has_choices(p) and has_choices(q):
-        return _kl_of_choices(log_probs(p), log_probs(q))
+        return kl_of_choices(log_probs(p), log_probs(q))
     if has_analytic_kl(p, q):
         return closed_form_kl(p, q)
     drawn, log_p = sample_and_log_prob(p, (samples,))
     difference: Tensor = log_p - q.log_prob(drawn)
     return difference.mean(0)
-
-
-def _kl_of_choices(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """With finite gradients where ``p`` is 0, and infinite where ``q`` alone is."""
-    possible = log_p > -torch.inf
-    difference = torch.where(possible, log_p, 0.0) - torch.where(possible, log_q, 0.0)
-    return (log_p.exp() * difference).sum(-1)
