@@ -78,6 +78,7 @@ def check_chain(
     complete = True
     for index, entry in enumerate(chain.transforms):
         kind = entry if isinstance(entry, str) else next(iter(entry), "")
+        state.written_keys.begin()
         if not isinstance(entry, str) and len(entry) != 1:
             complete = False
             named = " and ".join(f"`{name}`" for name in entry) or "none"

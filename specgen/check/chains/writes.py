@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from specgen.check.chains.model import Instance
 from specgen.check.model import CheckedEnv, Entry, Role, dotted
 from specgen.check.names import Names, reserved_in_env
-from specgen.check.transforms.entries import Output
+from specgen.check.transforms.entries import Output, chosen_by_out_keys
 from specgen.check.transforms.model import PHASES, CheckedTransform
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -112,6 +112,7 @@ class WrittenKeys:
             sink, {**reserved_in_env(env.name, functions), **reserved_in_env(name, ()), **made}
         )
         self._writers: dict[str, tuple[str, Span | None]] = {}
+        self._own: set[str] = set()
         for entry in env.entries:
             self._names.claim(entry.dotted, f"{entry.role} key", span, "a key of the environment")
             self._writers[entry.dotted] = ("the environment", None)
@@ -125,6 +126,10 @@ class WrittenKeys:
     def last_writers(self) -> dict[str, tuple[str, Span]]:
         """The transform that wrote each key last, by its name and where it stands in the chain."""
         return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
+
+    def begin(self) -> None:
+        """Go on to the next transform."""
+        self._own = set()
 
     def note_written(self, made: Entry, writer: str, span: Span) -> bool:
         """Note a new key of the transform `writer`, at `span`; returns whether nothing stands against it."""
@@ -174,7 +179,7 @@ class WrittenKeys:
         replaced = next((entry for entry in read if entry.key == made.key), None)
         flag = next((entry for entry in read if entry.role == "done"), None)
         if any(other.key == made.key for other in beside):
-            self._report_collision(made, output, transform, span)
+            self._report_collision(made, output, transform, span, aside=True)
         elif replaced is not None and replaced.role == "action":
             message = f"`{made.dotted}` is what the policy writes, and `{transform.name}` would write it, too"
             help = f"give `{output.name}` a key of its own"
@@ -195,6 +200,7 @@ class WrittenKeys:
         elif made.dotted not in self._writers:
             self._note_new_key(made, span)
         self._writers[made.dotted] = (transform.name, span)
+        self._own.add(made.dotted)
 
     def _note_flag(self, made: Entry, output: Output, transform: CheckedTransform, span: Span) -> None:
         level = made.key[:-1]
@@ -232,17 +238,36 @@ class WrittenKeys:
             self._note_new_key(made, span)
             self._flags.add(made.dotted)
 
-    def _report_collision(self, made: Entry, output: Output, transform: CheckedTransform, span: Span) -> None:
+    def _report_collision(
+        self, made: Entry, output: Output, transform: CheckedTransform, span: Span, aside: bool = False
+    ) -> None:
+        """Report a key that is there; `aside` says that another output of this repetition has it."""
         other, first = self._writers[made.dotted]
-        by = other if first is None else f"`{other}`"
+        by = f"by `{transform.name}` and by {other if first is None else f'`{other}`'}"
+        repeated = None
+        if made.dotted in self._own:
+            by, first = f"by `{transform.name}` twice", None
+            repeated = transform.driver(inverse=False) if output.each is None and not aside else None
+        elif other == transform.name and first is not None:
+            by = f"by `{transform.name}`, and by another `{other}` before it"
+        keyword = output.keyword
+        if keyword is None and chosen_by_out_keys(output, transform.roles):
+            keyword = "out_keys"
+        help = (
+            f"set `{keyword}`"
+            if keyword
+            else f"give `{output.name}` a `keyword` where it is declared, and set it"
+        )
+        if repeated is not None:
+            help = (
+                f"let `{output.name}` follow what is repeated: `{output.name}: {{each: {repeated.name}, …}}`"
+            )
         self._sink.add(
             rules.KEY_COLLISION.at(
                 span,
-                f"`{made.dotted}` is written by `{transform.name}` and by {by}",
+                f"`{made.dotted}` is written {by}",
                 notes=[Note("the first one", first)] if first is not None else [],
-                help=f"set `{output.keyword or 'out_keys'}` on one of them"
-                if first is not None
-                else f"set `{output.keyword or 'out_keys'}`",
+                help=f"{help} on one of them" if first is not None else help,
             )
         )
 

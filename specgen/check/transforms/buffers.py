@@ -158,7 +158,7 @@ def _buffer(
         refuse(span, f"`{spec.dtype}` is no dtype", "write float64, int64 or like(x)")
         return None
     dtype = role.pattern if spec.like is not None and role is not None else spec.dtype
-    dims = role.dims if shaped and role is not None else ()
+    dims = role_types(roles.values())[role.name].dims if shaped and role is not None else ()
     if of_expression:
         dtype, dims = "any", ANY_DIMS
     if isinstance(buffer.init, str):

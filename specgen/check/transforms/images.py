@@ -49,10 +49,7 @@ def image_of(typed: Typed, before: Iterable[Statement], *, wraps: bool = True) -
     Where nothing `wraps`, integers hold all that is cast to them, as those do that an environment takes.
     """
     local = {statement.symbol: statement.typed for statement in before}
-    whole = typed
-    while whole.op == "name" and whole.symbol is not None and whole.symbol in local:
-        whole = local[whole.symbol]
-    if whole.op == "name":
+    if entry_itself(typed, local) is not None:
         return "same"
     reader = _Reader(local, wraps)
     try:
@@ -61,6 +58,14 @@ def image_of(typed: Typed, before: Iterable[Statement], *, wraps: bool = True) -
         return "interval"
     found: Image = "structural" if reader.structural else "monotone"
     return found
+
+
+def entry_itself(typed: Typed, local: Mapping[Symbol, Typed]) -> Symbol | None:
+    """The entry that a value is, directly or by way of `local` ones; None for what is computed, and for a parameter."""
+    whole = typed
+    while whole.op == "name" and whole.symbol is not None and whole.symbol in local:
+        whole = local[whole.symbol]
+    return whole.symbol if whole.op == "name" and whole.type.level == "batch" else None
 
 
 def joined(images: Iterable[Image]) -> Image:

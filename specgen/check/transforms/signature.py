@@ -81,11 +81,11 @@ def check_backward(
     params: Iterable[Parameter],
     outputs: Iterable[Output],
     sink: Sink,
-) -> None:
-    """Check the parameter with which recorded data are replayed from the end of each episode."""
+) -> bool:
+    """Check the parameter with which recorded data are replayed from the end of each episode; whether nothing is wrong."""
     name = transform.backward
     if name is None:
-        return
+        return True
     span = file.span(*path, "backward")
     fitting = [param.name for param in params if param.kind == "bool" and param.static]
     if name not in fitting:
@@ -93,7 +93,7 @@ def check_backward(
         changing = name in transform.params
         help = f"declare `{name}` with `static: true`" if changing else suggestion(name, fitting)
         sink.add(rules.UNKNOWN_DECLARATION.at(span, message, help=help))
-        return
+        return False
     why = None if transform.reset and transform.step else "there is no `reset` and `step`"
     if transform.offline is not None:
         why = "`offline` says otherwise"
@@ -103,6 +103,7 @@ def check_backward(
             why = f"`{output.name}` is {what}, which follows what was before"
     if why is not None:
         sink.add(offline_rules.NOT_BACKWARD.at(span, f"this can't be replayed from the end: {why}"))
+    return why is None
 
 
 def usual_signature(

@@ -149,7 +149,7 @@ class _Checker:
         sections: dict[Phase, SectionResult] = {"buffer_types": buffer_types}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
-            outputs = settled(outputs, phase, sections[phase], self.sink)
+            outputs = settled(outputs, phase, sections[phase], role_types(roles), self.sink)
         sections["outer"] = SectionResult(outer)
         check_static(params, sections, self.sink)
         inverse = check_numbered(roles, sections["inverse"].statements, self.sink)
@@ -179,8 +179,8 @@ class _Checker:
         )
         check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
-        check_backward(*here, params, outputs, self.sink)
-        if self.transform.around is None and not over_time.sections and python is None:
+        replayed = check_backward(*here, params, outputs, self.sink)
+        if self.transform.around is None and not over_time.sections and python is None and replayed:
             assigned = [role for role in roles if role.name not in masks]
             check_flow(self.file, self.path, assigned, outputs, sections, self.sink)
         named = [network.name for network in self.networks.checked]

@@ -7,11 +7,21 @@ from collections.abc import Collection, Iterable, Mapping
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
-from specgen.check.transforms.images import image_of, joined
+from specgen.check.transforms.images import entry_itself, image_of, joined
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
-from specgen.expr import Interval, SpecType, Symbol, Type, Typed, free_names, parse, patterns
+from specgen.expr import (
+    Interval,
+    SpecType,
+    Symbol,
+    Type,
+    Typed,
+    check_assignable,
+    free_names,
+    parse,
+    patterns,
+)
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
@@ -60,7 +70,11 @@ def spec_of(type_: Type, interval: tuple[float, float] | None = None) -> SpecTyp
 
 
 def settled(
-    outputs: Iterable[Output], phase: Phase, section: SectionResult, sink: Sink
+    outputs: Iterable[Output],
+    phase: Phase,
+    section: SectionResult,
+    roles: Mapping[str, Type],
+    sink: Sink,
 ) -> tuple[Output, ...]:
     """The outputs with the types that a phase gives to those that have none; numbers of no role are reported."""
 
@@ -73,7 +87,14 @@ def settled(
             return replace(output, like=output.each) if phase == "map" and output.each else output
         statement = next(one for one in section.statements if one.target == output.name)
         if statement.typed.type.level != "batch" and output.each is not None:
-            return replace(output, like=output.each)  # a number in each place of its role
+            # A number in each place of its role: of the role's dtype if that holds it.
+            wanted = spec_of(roles[output.each])
+            fits = check_assignable(statement.typed, wanted, statement.source, Sink(), name=output.name)
+            return (
+                replace(output, like=output.each)
+                if fits
+                else replace(output, dtype=statement.typed.type.dtype)
+            )
         if statement.typed.type.level != "batch":
             sink.add(
                 rules.UNDECLARED_TYPE.at(
@@ -178,17 +199,18 @@ def _with_image(output: Output, sections: Mapping[Phase, SectionResult]) -> Outp
         statements = sections[phase].statements  # type: ignore[index]
         index = next((i for i, one in enumerate(statements) if one.target == target), None)
         if index is not None and (phase == "map" or not output.declared):
-            found.append((statements[index], image_of(statements[index].typed, statements[:index])))
+            found.append((statements[index], statements[:index]))
     if not found:
         return output
     values = found[0][0].typed.interval
     for statement, _ in found[1:]:
         values = values.hull(statement.typed.interval)
-    image = found[0][1] if len(found) == 1 else joined(image for _, image in found)
+    images = [image_of(statement.typed, before) for statement, before in found]
+    image = images[0] if len(found) == 1 else joined(images)
     source = None
     if len(found) == 1 and image == "same":
-        name = found[0][0].typed.symbol
-        source = None if name is None else name.name
+        entry = entry_itself(found[0][0].typed, {one.symbol: one.typed for one in found[0][1]})
+        source = None if entry is None else entry.name
     return replace(output, image=image, values=values, source=source)
 
 

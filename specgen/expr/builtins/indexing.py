@@ -101,7 +101,8 @@ def _completed(
                 return None
             items.append(cut)
         else:
-            index = _checked_index(site, item.index, next(left))
+            size = next(left)
+            index = _checked_index(site, item.index, size, _selected(site, raw, item))
             if index is None:
                 return None
             items.append(At(index))
@@ -123,7 +124,19 @@ def _cut(site: Site, item: SliceItem, size: Dim) -> Cut | None:
     return Cut(start, stop, step)
 
 
-def _checked_index(site: Site, index: Typed, size: Dim) -> Typed | None:
+def _selected(site: Site, raw: Sequence[RawItem], item: At) -> str | None:
+    """`select` with a number that is known when the code is made; None where other dimensions are indexed as well."""
+    if not item.index.type.python or any(isinstance(one, At | NewAxis) for one in raw if one is not item):
+        return None
+    if any(isinstance(one, SliceItem) and one != SliceItem(None, None, None) for one in raw):
+        return None
+    place = raw.index(item)
+    rest = next((at for at, one in enumerate(raw) if isinstance(one, RestItem)), len(raw))
+    axis = place if place < rest else place - len(raw)
+    return f"write select({site.written(site.values[0])}, {site.written(item.index)}, axis={axis})"
+
+
+def _checked_index(site: Site, index: Typed, size: Dim, instead: str | None) -> Typed | None:
     fixed = index.static
     if isinstance(fixed, int) and not isinstance(fixed, bool):
         if -limits(size)[1] <= fixed < limits(size)[1]:
@@ -134,7 +147,7 @@ def _checked_index(site: Site, index: Typed, size: Dim) -> Typed | None:
     if index.type.open:
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(index)}` has an unknown rank", at=index)
         return None
-    return in_range(site, index, size, f"a dimension of {size}")
+    return in_range(site, index, size, f"a dimension of {size}", instead)
 
 
 def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:

@@ -77,10 +77,11 @@ def _product_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     return sums(one.with_nan(one.nan or not one.bounded), node.args[0].type.sizes[-1:], node.type.dtype)
 
 
-def in_range(site: Site, index: Typed, size: Dim, what: str) -> Typed | None:
+def in_range(site: Site, index: Typed, size: Dim, what: str, instead: str | None = None) -> Typed | None:
     """`index` as int64 in `[0, size)` whatever the values are; None when it was reported that it is not.
 
-    Where a section asks for no proof, an index without one is checked when the code runs.
+    Where a section asks for no proof, an index without one is checked when the code runs. `instead` is what to write for
+    one that may lie outside, if that is not a clip.
     """
     text = site.written(index)
     if not is_int(index.type.dtype):
@@ -106,6 +107,8 @@ def in_range(site: Site, index: Typed, size: Dim, what: str) -> Typed | None:
     help = f"wrap it: clip({text}, 0, {known})"
     if site.builtin.name == "one_hot" and low >= 0 and high < _MANY:
         help = f"write one_hot({text}, {int(high) + 1}), for all of its classes"
+    elif instead is not None and not outside:
+        help = instead
     site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
     return None
 
