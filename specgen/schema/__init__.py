@@ -43,7 +43,15 @@ from specgen.schema.pipeline_data import (
     Sampler,
     Slices,
 )
-from specgen.schema.pipeline_networks import ActionDistribution, Init, NetworkBody, Orthogonal, Scale, Support
+from specgen.schema.pipeline_networks import (
+    ActionDistribution,
+    Init,
+    Mixer,
+    NetworkBody,
+    Orthogonal,
+    Scale,
+    Support,
+)
 from specgen.schema.pipeline_workers import Workers
 from specgen.schema.transform import Transform
 
@@ -79,6 +87,7 @@ __all__ = [
     "Init",
     "LanguageModel",
     "Loss",
+    "Mixer",
     "Module",
     "NetworkBody",
     "OnPolicy",

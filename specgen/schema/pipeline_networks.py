@@ -71,6 +71,16 @@ class Init(Declaration):
     orthogonal: Orthogonal | None = None
 
 
+class Mixer(Declaration):
+    """What makes the value of a team of the values of its agents, with a state of all of them.
+
+    Attributes:
+        qmix: how many hidden numbers it has (`mixing_embed_dim`), whose weights follow from the state.
+    """
+
+    qmix: Size | None = None
+
+
 class NetworkBody(Declaration):
     """A network: what lies between what it reads and its head, which follow from its role; or a trunk, which has none.
 
@@ -95,6 +105,7 @@ class NetworkBody(Declaration):
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
         actions: of a policy over several actions, what is said of some of them, by their names.
         support: of distributional action values, the values whose probabilities it gives.
+        mixer: of a network that mixes the values of a team, which it is, in place of layers and head: `vdn`, their sum, or `qmix`.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
         per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
@@ -121,6 +132,7 @@ class NetworkBody(Declaration):
     scale: ScaleField = None
     actions: dict[str, Droppable[ActionDistribution]] = Field(default_factory=dict)
     support: Support | None = None
+    mixer: Annotated[Literal["vdn"] | Mixer | None, Field(union_mode="left_to_right")] = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
     per: Literal["group", "agent", "all"] | None = None

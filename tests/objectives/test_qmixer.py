@@ -159,6 +159,16 @@ def test_both_networks_have_targets() -> None:
     assert loss.target_local_value_network_params.numel() == loss.local_value_network_params.numel()
 
 
+@pytest.mark.filterwarnings("error")
+def test_targets_of_a_sum_need_no_updater() -> None:
+    """It has no parameters that could be moved."""
+    loss = QMixerLoss(local_network(), mixer_network(VDNMixer(N_AGENTS)), action_space="categorical")
+    with pytest.warns(UserWarning, match="the target parameters of local_value_network never change"):
+        loss(batch(6))
+    SoftUpdate(loss, tau=0.5, networks=["local_value_network"])
+    loss(batch(6))
+
+
 def test_agents_of_another_number_are_refused() -> None:
     loss = QMixerLoss(local_network(), mixer_network(VDNMixer(2)), action_space="categorical")
     with pytest.raises(

@@ -300,6 +300,35 @@ RIGHT: dict[str, tuple[str, str]] = {
     stop: {hours: 1.5}
 """,
     ),
+    "values that a team mixes": (
+        "envs/simple_tag, transforms/rewards, transforms/step_counter, losses/qmixer, losses/sac",
+        """\
+    env: TeamTag
+    params: {mixed: {default: 16, min: 4, doc: hidden numbers of the mixer}}
+    networks:
+      memory: {gru: 32}
+      local_value_network: {trunk: memory}
+      mixer_network: {mixer: {qmix: mixed}, in: [adversary.observation]}
+      actor_network: {mlp: [64]}
+      qvalue_network: {mlp: [64]}
+    loss: {adversary: {QMixerLoss: {}}, agent: {DiscreteSACLoss: {}}}
+    policy: {explore: {epsilon_greedy: {eps: 0.1}}}
+    data: {replay: {num_envs: 8, num_steps: 25, capacity: 100_000, batch_size: 200, warm_up_frames: 2_000, updates: 25, sampler: {slices: {length: 5}}}}
+    target_updater:
+      local_value_network: {hard: {interval: 200}}
+      mixer_network: {hard: {interval: 200}}
+      qvalue_network: {soft: {tau: 0.01}}
+    optimizer: {adam: {lr: 5.0e-4}, max_grad_norm: 10}
+    evaluate: {of: adversary}
+    stop: {frames: 100_000}
+chains:
+  TeamTag:
+    env: SimpleTag
+    transforms:
+      - StepCounter: {max_steps: 25}
+      - LineariseRewards: {in_keys: [adversary.reward], out_keys: [reward]}
+""",
+    ),
     "checkpoints without the buffer": (
         DQN,
         "    extends: DQNCartPole\n    checkpoint: {buffer: false}\n",

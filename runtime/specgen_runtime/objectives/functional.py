@@ -120,7 +120,7 @@ class FunctionalModule(TensorDictModuleParent):
         self._modules[f"{module_name}_params"] = params
         if create_target_params:
             self._modules[f"target_{module_name}_params"] = target_parameters(params)
-            self._has_updater[module_name] = False
+            self._has_updater[module_name] = params.is_empty()  # nothing of it could be moved
         self._bind_networks()
 
     def _add_child(

@@ -230,7 +230,8 @@ def check_use(
     trained = {name for loss in losses for name in loss.trainable}
     for loss in losses:
         for network in loss.networks:
-            if network.name not in trained and network.role.trains and not network.layers.frozen:
+            may_learn = network.role.trains and network.has_parameters and not network.layers.frozen
+            if network.name not in trained and may_learn:
                 message = f"no term of `{loss.loss.name}`, as it is given here, trains `{network.name}`"
                 notes = [Note("the loss", loss.span)]
                 better = "leave it out" if network.role.optional else None

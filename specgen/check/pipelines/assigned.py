@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import part_name
+from specgen.check.pipelines.teams import mixed_role
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
@@ -73,7 +74,8 @@ def assigned(
             complete = False
             name = part_name(loss.name, role.name)
             message = f"`{loss.loss.name}` needs a network `{name}`"
-            help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
+            example = "mlp: [64, 64]" if mixed_role(loss.loss, role) is None else "mixer: vdn"
+            help = f"declare it: `networks: {{{name}: {{{example}}}}}`"
             if name in missing and not any(suggestion(one, (name, role.name)) for one in unknown):
                 sink.add(rules.NETWORK.at(file.key_span(*path), message, help=help))
     return found if complete else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from specgen.check.losses.model import CheckedLoss
+from specgen.check.model import dotted
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.teams import mixes_values, roles_of_team
+from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_groups as rules
+from specgen.diagnostics.rules import pipeline_teams as team_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 
@@ -29,7 +32,7 @@ def check_groups(
             sink.add(rules.GROUP_WITHOUT_LOSS.at(file.key_span(*path, "loss", loss.name), message, help=near))
     if missing:
         fits = False
-        fitting = [one for one in losses if "agents" in one.loss.samples or values_actions(one.loss)]
+        fitting = [one for one in losses if takes_groups(one.loss)]
         learned = {one.group.name: one.loss.name for one in fitting if one.group is not None}
         other = fitting[0].loss.name if fitting else "MAPPOLoss"
         classes = ", ".join(f"{one}: {{{learned.get(one, other)}: {{}}}}" for one in groups)
@@ -37,35 +40,45 @@ def check_groups(
         message = f"`{env.name}` has agents {what}, and no loss is called so: nobody learns to act for them"
         sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=f"write `loss: {{{classes}}}`"))
     for loss in losses:
-        agents = "agents" in loss.loss.samples
         here = file.key_span(*loss.place)
-        if loss.group is not None and not agents and not values_actions(loss.loss):
+        if loss.group is not None and not takes_groups(loss.loss):
             fits = False
-            what = "mixes the values of a team, which pipelines do not train yet"
-            if not _mixes_values(loss.loss):
-                what = f"is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
-            message = f"`{loss.loss.name}` {what}"
+            message = (
+                f"`{loss.loss.name}` is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
+            )
             help = "take a loss of several agents, `MAPPOLoss`, `IPPOLoss`, or one of values of actions: "
-            help += "`DQNLoss`, `SACLoss`, `DDPGLoss`"
+            help += "`DQNLoss`, `SACLoss`, `DDPGLoss`, `QMixerLoss`"
             sink.add(rules.LOSS_OF_AGENTS.at(here, message, help=help))
-        elif loss.group is None and agents and not groups:
+        elif loss.group is not None and mixes_values(loss.loss):
+            fits = _is_rewarded(loss, env, sink, here) and fits
+        elif loss.group is None and not groups and ("agents" in loss.loss.samples or mixes_values(loss.loss)):
             fits = False
             message = f"`{loss.loss.name}` is of agents side by side, and `{env.name}` has none"
-            sink.add(rules.LOSS_OF_AGENTS.at(here, message, help="take the loss of one agent: `ClipPPOLoss`"))
+            other = "DQNLoss" if mixes_values(loss.loss) else "ClipPPOLoss"
+            sink.add(rules.LOSS_OF_AGENTS.at(here, message, help=f"take the loss of one agent: `{other}`"))
     return fits
 
 
-def values_actions(loss: CheckedLoss) -> bool:
-    """Whether a loss is over values of actions: where these are of agents, each agent is a sample."""
+def takes_groups(loss: CheckedLoss) -> bool:
+    """Whether a loss is one of a group: each of whose agents it weighs, or takes as a sample, or whose values it mixes."""
     written = {name for network in loss.networks for name, _ in network.outputs}
-    return bool(written & {"state_action_value", "action_value"}) and not _mixes_values(loss)
+    return "agents" in loss.samples or bool(written & {"state_action_value", "action_value"})
 
 
-def _mixes_values(loss: CheckedLoss) -> bool:
-    """Whether a sample of a loss holds the actions of several agents, each of which has values of its own."""
-    types = {role.name: role.type for role in loss.roles}
-    actions = [types.get(network.action) for network in loss.networks if network.action is not None]
-    return any(type is not None and type.rank > 0 for type in actions)
+def _is_rewarded(loss: LossArguments, env: PipelineEnv, sink: Sink, span: Span) -> bool:
+    """Whether an environment gives a team the reward that its loss reads; reported where not."""
+    assert loss.group is not None
+    reward = next((dotted(role.key) for role in roles_of_team(loss.loss) if role.name == "reward"), None)
+    if reward is None or reward in env.entries:
+        return True
+    message = f"`{loss.loss.name}` learns one value of all agents, and there is no `{reward}` of the team"
+    help, own = f"declare one: `reward: [{reward}]`", f"{loss.group.name}.{reward}"
+    if own in env.entries:
+        transform = f"`LineariseRewards: {{in_keys: [{own}], out_keys: [{reward}]}}`"
+        help = f"put {transform}, their sum, of specgen_std/transforms/rewards, into the chain"
+    notes = [Note("the environment", env.span)]
+    sink.add(team_rules.REWARD_OF_TEAM.at(span, message, notes=notes, help=help))
+    return False
 
 
 def measured_group(

@@ -129,6 +129,25 @@ class ValueHead:
 
 
 @dataclass(frozen=True)
+class MixerHead:
+    """No head of its own: a mixer, which makes the value of a team of those of its agents' actions.
+
+    Attributes:
+        key: what it writes.
+        values: the values of the agents' actions.
+        agents: how many there are.
+        hidden: how many hidden numbers it has; None of the sum of the values.
+        state: what it reads besides, with all dimensions; None of the sum.
+    """
+
+    key: Key
+    values: Key
+    agents: int
+    hidden: int | Setting | None = None
+    state: Entry | None = None
+
+
+@dataclass(frozen=True)
 class FeatureHead:
     """The head of a module of tensors: numbers that only its loss knows."""
 
@@ -165,7 +184,7 @@ class ModelHead:
         return ("tokens", "full"), ("masks", "all_attention_mask"), ("masks", "all_assistant_mask")
 
 
-Head = PolicyHead | QValueHead | ValueHead | FeatureHead | ModelHead
+Head = PolicyHead | QValueHead | ValueHead | MixerHead | FeatureHead | ModelHead
 
 
 def action_keys(head: Head) -> tuple[Key, ...]:

@@ -8,7 +8,7 @@ from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import LossNetwork
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead
-from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.layers_model import NO_LAYERS
 from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.unseen import unseen
@@ -20,24 +20,6 @@ from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
-
-NO_LAYERS = Layers(
-    inputs=(),
-    trunk=None,
-    embedding=None,
-    own=None,
-    convolutions=(),
-    image=None,
-    recurrence=None,
-    cells=(),
-    activation="relu",
-    layer_norm=False,
-    dropout=None,
-    frozen=False,
-    orthogonal=None,
-    precision="float32",
-)
-"""What a network has in front of its head that is a language model."""
 
 _READ = "tokens.full"
 """What losses over tokens read, and give the model that learns."""

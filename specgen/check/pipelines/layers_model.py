@@ -153,6 +153,25 @@ class PipelineTrunk:
         return (f"{self.name}_features",)
 
 
+NO_LAYERS = Layers(
+    inputs=(),
+    trunk=None,
+    embedding=None,
+    own=None,
+    convolutions=(),
+    image=None,
+    recurrence=None,
+    cells=(),
+    activation="relu",
+    layer_norm=False,
+    dropout=None,
+    frozen=False,
+    orthogonal=None,
+    precision="float32",
+)
+"""What a network has whose head is all of it: a language model, or a mixer."""
+
+
 def state_keys(name: str, layers: Layers) -> Iterator[Key]:
     """Where the recurrent layer of a network or trunk keeps its state, one entry for each part."""
     if layers.recurrence is not None:

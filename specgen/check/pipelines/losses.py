@@ -19,6 +19,7 @@ from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
@@ -155,8 +156,12 @@ def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[Ch
     """The loss with the keys of a group, and those of its keys that are not its own.
 
     All stands below the group's name, but for flags and rewards that the environment gives for all together, and for the
-    weight of a frame, which a sampler gives.
+    weight of a frame, which a sampler gives. A loss that mixes the values of the group's agents has rewards, flags and a
+    value of all together.
     """
+    if mixes_values(loss):
+        made, named = of_team(loss, group)
+        return replace(made, roles=_with_keys(made, named)), named
     keys: dict[str, Key] = {}
     for role in loss.roles:
         below = (group.name, *role.key)
@@ -317,7 +322,7 @@ def with_networks(
         arguments["num_actions"] = actions[0].classes
     still = {one.name for one in loss.learnables if _stays(one, found, given)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
-    frozen = {one.name for one in networks if one.layers.frozen}
+    frozen = {one.name for one in networks if one.layers.frozen or not one.has_parameters}
     frozen |= {trunk.name for trunk in trunks_of(networks) if trunk.layers.frozen}
     trained: dict[str, tuple[str, ...]] = {}
     still_terms: dict[str, tuple[str, ...]] = {}
@@ -344,7 +349,7 @@ def with_networks(
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
         each=tuple(name for name in metrics if name in loss.each),
-        targets=tuple(network.name for network in networks if given.target(network.role.name)),
+        targets=tuple(one.name for one in networks if given.target(one.role.name) and one.has_parameters),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),
         unread=frozenset(role.name for role in loss.roles if not given.holds(role.when)),

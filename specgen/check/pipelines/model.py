@@ -12,7 +12,7 @@ from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import Head, ModelHead
+from specgen.check.pipelines.heads_model import Head, MixerHead, ModelHead
 from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.targets_model import TargetUpdates
@@ -103,6 +103,11 @@ class PipelineNetwork:
     def attribute(self) -> str:
         """The attribute of the parts, and the function that makes it."""
         return self.name.replace(".", "_")
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether there is anything of it to learn; a sum has nothing."""
+        return not (isinstance(self.head, MixerHead) and self.head.hidden is None)
 
     @property
     def language_model(self) -> CheckedLanguageModel | None:

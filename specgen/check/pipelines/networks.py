@@ -21,11 +21,13 @@ from specgen.check.pipelines.language_models import LanguageModelReader
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.mixers import MixerReader
 from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader
 from specgen.check.pipelines.seen import Seen, wrong_groups
+from specgen.check.pipelines.teams import mixed_role
 from specgen.check.pipelines.unused_settings import report_unused_settings
 from specgen.check.pipelines.visible import Scopes
 from specgen.diagnostics import Note, Sink, suggestion
@@ -89,6 +91,12 @@ class NetworkReader:
             env, loss = self.env, self.loss.loss.name
             reader = LanguageModelReader(self.file, self.path, env, loss, self.scopes, self.sink)
             return reader.network(name, role, body)
+        mixer = MixerReader(self.file, self.path, self.seen, self.loss, self.numbers, self.sink)
+        if (mixed := mixed_role(self.loss.loss, role)) is not None:
+            return mixer.mixer(name, role, mixed, body)
+        if body.mixer is not None:
+            mixer.report_none(name)
+            return None
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
         several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)
@@ -185,13 +193,19 @@ class NetworkReader:
             self.sink.add(wrong)
             return False
         central = "of" if body.of else "per" if body.per == "all" else ""
-        if self.loss.group is not None and central and (role.policy or self.actions.gives_action(role)):
+        alone = self.loss.group is not None and self.loss.group.size == 1 and not body.of
+        if self.loss.group is not None and central and not alone and self._acts(role):
             whom = " and ".join(f"`{one}`" for one in body.of or (self.loss.group.name,))
             message = f"each agent's action depends on what all of {whom} observe"
             help = f"leave out `{central}` for a policy that each agent can follow by itself"
             span = self.file.key_span(*here, central)
             self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
         return True
+
+    def _acts(self, role: LossNetwork) -> bool:
+        """Whether agents act by a network: a policy, or the values of actions of a loss that has no policy."""
+        policies = [one for one in self.loss.loss.networks if one.policy or self.actions.gives_action(one)]
+        return role in policies if policies else role.action is not None
 
     def _usual(self, role: LossNetwork, body: NetworkBody, layers: LayersReader) -> list[Entry]:
         """What a network reads where it doesn't say it: what the loss says, or all that is observed."""

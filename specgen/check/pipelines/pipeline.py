@@ -46,6 +46,7 @@ from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.statistics import check_statistics
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.targets_model import TargetUpdates
+from specgen.check.pipelines.teams import mixes_values
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.visible import Scopes, report_two_of_a_name
@@ -317,7 +318,8 @@ class _Pipeline:
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
         if isinstance(data, ReplayData) and data.sampler == "prioritized":
             self._check_priorities(losses, data)
-        group = next((loss.group for loss in losses if loss.group is not None), None)
+        apart = (loss.group for loss in losses if not mixes_values(loss.loss))  # with rewards of each agent
+        group = next(filter(None, apart), None)
         if isinstance(data, ReplayData) and data.n_step is not None and group is not None:
             message = f"sums over several steps of rewards of `{group.name}` are not available yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(data.n_step.span, message, help="leave out `n_step`"))

@@ -18,7 +18,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
-_OF_HEADS = ("dist", "scale", "support", "out", "per", "of")
+_OF_HEADS = ("mixer", "dist", "scale", "support", "out", "per", "of")
 
 
 def trunk_names(pipeline: Pipeline, roles: Collection[str]) -> tuple[str, ...]:

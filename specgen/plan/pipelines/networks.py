@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from specgen.check.model import Entry
+from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import choices_of
 from specgen.check.pipelines.heads_model import (
     ActionHead,
     FeatureHead,
+    MixerHead,
     ModelHead,
     PolicyHead,
     QValueHead,
     ValueHead,
 )
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
-from specgen.check.pipelines.model import PipelineNetwork
+from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.expr.symbols import Key
@@ -38,7 +39,8 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     policy = network.head if isinstance(network.head, PolicyHead) else None
     valued = policy is not None and any(one.value is not None for one in policy.actions)
     distributional = isinstance(network.head, QValueHead) and network.head.support is not None
-    args = _arguments(network.layers, config, also=valued or distributional)
+    sized = isinstance(network.head, MixerHead) and isinstance(network.head.hidden, Setting)
+    args = _arguments(network.layers, config, also=valued or distributional or sized)
     if policy is not None and not policy.certain:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
     lines, returns, uses = _body(network)
@@ -105,6 +107,13 @@ def _call(function: FunctionPlan, generator: str, copied: str) -> Code:
 
 def _doc(network: PipelineNetwork) -> list[str]:
     layers = network.layers
+    doc = f"{network.doc.rstrip('.')}. " if network.doc else ""
+    if isinstance(network.head, MixerHead):
+        head = network.head
+        mixed = f"Make one value of the team of `{dotted(head.values)}`, those of its {head.agents} agents"
+        if head.state is not None:
+            mixed += f", and `{head.state.dotted}`, {_type(head.state)}"
+        return list(wrapped(f"{doc}{mixed}."))
     found = [] if layers.trunk is None else [f"the features of `{layers.trunk.name}`"]
     rows = [sight.rows for sight in layers.sights] or [1] * len(layers.inputs)
     for entry, count in zip(layers.inputs, rows, strict=True):
@@ -133,7 +142,6 @@ def _doc(network: PipelineNetwork) -> list[str]:
     more = "" if network.group is None else agents[network.per]
     if layers.sights:
         more = " One for all agents." if network.per == "group" else " Each agent has parameters of its own."
-    doc = f"{network.doc.rstrip('.')}. " if network.doc else ""
     return list(wrapped(f"{doc}Make a network from {reads}, to {gives}.{more}"))
 
 
@@ -153,6 +161,8 @@ def _type(entry: Entry) -> str:
 
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
+    if isinstance(network.head, MixerHead):
+        return _mixer(network.head, network.layers.precision)
     only = network.head.only if isinstance(network.head, PolicyHead) else None
     if only is not None and only.scale == "gsde" and only.value is not None:
         made = noise_head(network, only.value)
@@ -195,10 +205,27 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
             words += [f"action_mask_key={key_text(mask)}"] if mask is not None else []
             uses.add(name)
             return [*lines, f"return {name}({', '.join(words)})"], name, uses
-        case ModelHead():
-            raise AssertionError("the module of a model makes it")
+        case ModelHead() | MixerHead():
+            raise AssertionError("made elsewhere, without layers")
         case PolicyHead() as head:
             return _policy(network, head, made, uses)
+
+
+def _mixer(head: MixerHead, precision: str) -> tuple[list[str], str, set[str]]:
+    """The same of a mixer."""
+    made, reads = f"VDNMixer({head.agents})", [key_text(head.values)]
+    uses = {"VDNMixer", "SafeModule"}
+    if head.state is not None and head.hidden is not None:
+        hidden = f"config.{head.hidden.name}" if isinstance(head.hidden, Setting) else head.hidden
+        shape = literal(tuple(head.state.stored_shape))
+        made = f"QMixer({shape}, mixing_embed_dim={hidden}, n_agents={head.agents})"
+        reads.append(key_text(head.state.key))
+        uses = {"QMixer", "SafeModule"}
+        if precision != "float32":
+            made = f"Autocast({made}, torch.{precision})"
+            uses |= {"Autocast", "torch"}
+    keys = f"in_keys=[{', '.join(reads)}], out_keys=[{key_text(head.key)}]"
+    return [f"return SafeModule({made}, {keys})"], "SafeModule", uses
 
 
 def _policy(

@@ -15,6 +15,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.code import Code, using
+from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.pipelines.acting import acting_parts
 from specgen.plan.pipelines.collecting import collector_made
@@ -254,6 +255,12 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     return using(f"torch.optim.{kind}({', '.join(words)})", "torch", *own)
 
 
+def _priority_key(loss: PipelineLoss) -> Key | None:
+    """Where a loss writes the priorities of frames; None where it writes none."""
+    written = {one.name for one in loss.loss.writes}
+    return next((one.key for one in loss.loss.roles if one.name == "priority" and one.name in written), None)
+
+
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     data = pipeline.data
     if isinstance(data, OnPolicyData):
@@ -295,8 +302,8 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         given = f"{capacity}, alpha=config.{data.alpha.name}, beta=config.{data.beta.name}"
         yield made_part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
         words.append("sampler=self.sampler")
-        group = next((loss.group for loss in pipeline.losses if loss.group is not None), None)
-        words += [f"priority_key={key_text((group.name, 'td_error'))}"] if group is not None else []
+        key = next(filter(None, map(_priority_key, pipeline.losses)), ("td_error",))
+        words += [f"priority_key={key_text(key)}"] if key != ("td_error",) else []
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")

@@ -193,9 +193,11 @@ def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
 
 
 def _returns(pipeline: CheckedPipeline, group: AgentGroup) -> Key:
-    """The key of the returns of a group: those of the team where it has no reward of its own."""
-    own = f"{group.name}.reward" in pipeline.env.entries
-    return (group.name, "episode_reward") if own else ("episode_reward",)
+    """The key of the returns of a group: of the rewards that it learns from, which may be those of the team."""
+    loss = next(one.loss for one in pipeline.losses if one.group == group)
+    below = (role.key[:-1] for role in loss.roles if role.name == "reward")
+    own = (group.name,) if f"{group.name}.reward" in pipeline.env.entries else ()
+    return (*next(below, own), "episode_reward")
 
 
 def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator[str]:
