@@ -160,7 +160,7 @@ def test_simulators_are_shown(tmp_path: Path) -> None:
 def test_what_can_not_be_shown(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is nothing to see of Counting: it has no entry 'pixels'"):
         record_video(Counting(), right, tmp_path / "a.gif", seed=0)
-    unseen = r"make one of them for the video with render_mode='rgb_array'"
+    unseen = r"make one for the video with render_mode='rgb_array'"
     with pytest.warns(UserWarning, match="render"), pytest.raises(ValueError, match=unseen):
         record_video(CartPoleChain(), right, tmp_path / "a.gif", seed=0)
     with pytest.raises(ValueError, match=r"writes .gif or .mp4, found 'a.avi'"):

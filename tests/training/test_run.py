@@ -230,7 +230,7 @@ def test_columns_come_at_any_time(tmp_path: Path) -> None:
         run.log(a=1)
         run.log(b=float("nan"), a=0.1 + 0.2)
         run.log(c=float("inf"))
-    first, second, third = read_log(tmp_path / "log.csv")
+    first, second, third = read_log(str(tmp_path / "log.csv"))
     assert (first["a"], second["a"], third["c"]) == (1, 0.1 + 0.2, float("inf"))
     assert "b" not in first
     assert second["b"] != second["b"]

@@ -13,7 +13,7 @@ from specgen_runtime.durable import replace_file
 __all__ = ["RunLog", "read_log"]
 
 
-def read_log(file: Path) -> list[dict[str, float]]:
+def read_log(file: str | Path) -> list[dict[str, float]]:
     """The rows of a log; a row has the columns that it has numbers in.
 
     Raises:
@@ -22,7 +22,7 @@ def read_log(file: Path) -> list[dict[str, float]]:
     return [{name: float(text) for name, text in row.items() if text} for row in _read_rows(file)]
 
 
-def _read_rows(file: Path) -> list[dict[str, str]]:
+def _read_rows(file: str | Path) -> list[dict[str, str]]:
     with open(file, newline="", encoding="utf-8") as opened:
         return [
             {name: text for name, text in row.items() if name is not None and text}

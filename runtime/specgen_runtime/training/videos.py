@@ -87,7 +87,8 @@ def _image(env: EnvBase[Any, Any], root: TensorDictBase, pixels: NestedKey) -> A
     if found is None:
         raise ValueError(
             f"there is nothing to see of {type(env).__name__}: it has no entry {pixels!r}, and no render() that gives an"
-            " image. Of Gymnasium's environments, make one of them for the video with render_mode='rgb_array'"
+            " image. A declared environment is drawn by the section `render` of its schema; of Gymnasium's, make one for"
+            " the video with render_mode='rgb_array'"
         )
     return _checked(found, env.batch_dims)
 
