@@ -261,8 +261,12 @@ def _nearest(error: Any) -> str | None:
 
 
 def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
-    """For a list as a parameter of an environment, or as a network: how tensors, or layers in another order, are declared."""
-    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
+    """For a list as a parameter of an environment, a network or a trunk: how tensors, or layers in another order, are declared."""
+    if not isinstance(found, Sequence):
+        return None
+    if loc[::2] == ("pipelines", "networks", "trunk"):
+        return "a network has one trunk; what it reads besides stands in `in`, `{trunk: encoder, in: [vector]}`"
+    if len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
         return None
     if loc[2] == "networks":
         return "put the layers in front into a trunk: `front: {mlp: [64]}, memory: {trunk: front, lstm: 64}`"

@@ -82,6 +82,7 @@ def check_flow(
     assigned = {phase: _written(file, (*path, phase)) for phase in sections}
     outputs, roles = list(outputs), list(roles)
     misnamed = _assigns_unknown(file, path, [*outputs, *roles], sections)
+    rewards = {role.name for role in roles if {key.rsplit(".")[-1] for key in role.default} == {"reward"}}
     for output in outputs:
         if output.inverse:
             continue
@@ -106,9 +107,10 @@ def check_flow(
                 f"add `next.{output.name}: …` to `step`",
             )
         elif not mapped and not fresh and not output.flag and not output.reward:  # a reset gives no reward
-            _report(
-                file, path, output, sink, "is never assigned at a reset", f"add `{output.name}: …` to `reset`"
-            )
+            help = f"add `{output.name}: …` to `reset`"
+            if output.same and output.each in rewards:
+                help = f"write `group: reward` under `out`, `{output.name}`: a reset gives no reward"
+            _report(file, path, output, sink, "is never assigned at a reset", help)
     for role in roles:
         if role.inverse and role.name not in assigned["inverse"]:
             sink.add(
