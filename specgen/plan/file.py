@@ -89,7 +89,9 @@ def plan_file(
     for name, pipeline in checked.pipelines.items():
         from specgen.plan.pipelines.pipeline import plan_pipeline  # only loaded for files that have pipelines
 
-        parts["pipelines", name] = [plan_pipeline(pipeline)]
+        declared = [*checked.envs.values(), *checked.transforms.values()]
+        by_users = any(one.value.python is not None for one in declared)
+        parts["pipelines", name] = [plan_pipeline(pipeline, imported=by_users)]
         trained |= pipeline_imports(pipeline.value, checked.module)
     further = trained | {
         name: Import(other.module, name) for other in modules.values() for name in other.names

@@ -265,7 +265,9 @@ def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
     if not isinstance(found, Sequence):
         return None
     if loc[::2] == ("pipelines", "networks", "trunk"):
-        return "a network has one trunk; what it reads besides stands in `in`, `{trunk: encoder, in: [vector]}`"
+        return (
+            "a network has one trunk; what it reads besides stands in `in`, `{trunk: encoder, in: [vector]}`"
+        )
     if len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
         return None
     if loc[2] == "networks":

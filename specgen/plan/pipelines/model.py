@@ -163,7 +163,8 @@ class PipelinePlan:
         loop: the loop.
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
-        module: the dotted module, for the documentation of the command line.
+        module: the dotted module, which `python -m` runs.
+        imported: whether classes of users import the module by its name, which is then not the one that `python -m` runs.
         simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
         reproducible: whether the same seed gives the same training.
         uses: the names of its module that the template reads.
@@ -185,6 +186,7 @@ class PipelinePlan:
     keep: int
     folder: str
     module: str
+    imported: bool
     simulated: bool
     reproducible: bool
     deterministic: bool

@@ -24,8 +24,8 @@ from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
 
 
-def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
-    """Plan the module of a pipeline."""
+def plan_pipeline(checked: Checked[CheckedPipeline], *, imported: bool) -> PipelinePlan:
+    """Plan the module of a pipeline; `imported`: classes of users import it, for the records of their Protocols."""
     pipeline = checked.value
     config = config_plan(pipeline)
     return PipelinePlan(
@@ -45,6 +45,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
+        imported=imported,
         simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
         reproducible=pipeline.workers is None or pipeline.workers.sync,
         deterministic=pipeline.limits.deterministic,
