@@ -228,7 +228,10 @@ IMPORTABLE: dict[str, Import] = {
         for module, names in _RUNTIME_TRANSFORMS.items()
         for name in names
     },
-    **{name: Import("specgen_runtime.params", name) for name in ("as_ints", "float_param", "int_param")},
+    **{
+        name: Import("specgen_runtime.params", name)
+        for name in ("as_ints", "bool_param", "float_param", "int_param")
+    },
     "NumberRange": Import("specgen_runtime.params", "NumberRange", typing_only=True),
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},

@@ -15,6 +15,7 @@ __all__ = [
     "Limits",
     "NumberRange",
     "as_ints",
+    "bool_param",
     "check_range",
     "element",
     "float_param",
@@ -81,6 +82,18 @@ def int_param(name: str, value: Any, **limits: Unpack[Limits]) -> int:
         raise ValueError(f"{name} must be an integer that int64 holds, got {made}")
     check_range(name, made, value, limits)
     return made
+
+
+def bool_param(name: str, value: Any) -> bool:
+    """A constructor argument as a truth value.
+
+    Raises:
+        TypeError: `value` is none; numbers are not converted.
+    """
+    truth = element(name, value)
+    if not isinstance(truth, bool | np.bool_):
+        raise wrong_type(name, "True or False", value)
+    return bool(truth)
 
 
 @overload

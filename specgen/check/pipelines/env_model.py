@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import ModelInstance, given_models
@@ -13,6 +14,9 @@ from specgen.check.rewards import ChatSource
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from specgen.check.pipelines.model import Amount
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class PipelineEnv:
         actions: what it is given.
         masks: the actions that have a mask, each with the key of that.
         groups: its groups of agents.
-        arguments: what its constructor is given.
+        arguments: what its constructor is given, but for `settings`.
+        settings: those arguments that are hyper-parameters, by keyword.
         dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
         chat: what is behind its conversations; None of an environment of numbers.
@@ -49,12 +54,18 @@ class PipelineEnv:
     single: bool = False
     gymnasium: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, Amount] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
     chat: ChatSource | None = None
     runs: tuple[ModelInstance, ...] = ()
     rewarding: tuple[str, ...] = ()
     counted: frozenset[str] = frozenset()
     learned: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def changing(self) -> Mapping[str, Amount]:
+        """The arguments that change in training, by keyword."""
+        return {name: one for name, one in self.settings.items() if one.schedule is not None}
 
     @property
     def observations(self) -> tuple[Entry, ...]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv
-from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.visible import Scopes, unknown_environment
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
-from specgen.schema.load import SchemaFile, to_data
+from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
-from specgen.source import Node, Scalar
+from specgen.source import Scalar
 
 AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
 
@@ -26,7 +24,7 @@ def environment(
     scopes: Scopes,
     sink: Sink,
 ) -> PipelineEnv | None:
-    """The environment that the pipeline at `path` names at `place`; None where it is none, or has mistakes itself."""
+    """The environment that the pipeline at `path` names at `place`, without its arguments; None where it is none, or has mistakes itself."""
     node = file.node(*path, *place)
     if isinstance(node, MappingNode) and len(node.entries) != 1:
         sink.add(
@@ -41,13 +39,10 @@ def environment(
         if name not in visible.declared_envs:
             sink.add(unknown_environment(name, visible.declared_envs, span))
         return None
-    value = found.value
-    base = value.env.value if isinstance(value, CheckedChain) else value
-    arguments = _arguments(file, (*path, *place, name), name, base, sink)
-    return made(value, span, arguments)
+    return made(found.value, span)
 
 
-def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
+def made(value: CheckedEnv | CheckedChain, span: Span) -> PipelineEnv:
     """An environment or chain as pipelines see it."""
     dropped: dict[str, str] = {}
     counted: set[str] = set()
@@ -72,7 +67,6 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         span=span,
         single=base.gymnasium is not None or (base.python is not None and base.python.stateful),
         gymnasium=base.gymnasium is not None,
-        arguments=arguments,
         dropped=dropped,
         chat=base.chat,
         runs=value.model_instances if isinstance(value, CheckedChain) else (),
@@ -99,35 +93,3 @@ def _rewarding(chain: CheckedChain) -> Iterator[str]:
     for instance in chain.instances:
         if any(entry.key == ("reward",) for row in instance.rows for entry in row.outputs.values()):
             yield instance.transform.name
-
-
-def _is_name(node: Node) -> bool:
-    """Whether a value is written as a name."""
-    return isinstance(node, Scalar) and isinstance(node.value, str) and node.value.isidentifier()
-
-
-def _arguments(
-    file: SchemaFile, path: tuple[str, ...], name: str, env: CheckedEnv, sink: Sink
-) -> dict[str, object]:
-    """What the constructor of the environment at `path` is given."""
-    found: dict[str, object] = {}
-    try:
-        node = file.node(*path)
-    except KeyError:
-        return found
-    known = {param.name: param for param in env.params}
-    for key, value in node.entries if isinstance(node, MappingNode) else ():
-        param = known.get(key.text)
-        if param is None:
-            help = suggestion(key.text, known) or f"its parameters are {', '.join(sorted(known)) or 'none'}"
-            if env.gymnasium is not None:
-                help = f"keywords of `gymnasium.make` are declared with `{env.name}`, as its `kwargs`"
-            message = f"`{name}` has no parameter `{key.text}`"
-            sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
-        elif param.kind in ("int", "float") and _is_name(value):
-            message = f"`{key.text}` of `{name}` is a number, and no hyper-parameter, got `{to_data(value)}`"
-            help = "write the number; a pipeline that `extends` this one may say another"
-            sink.add(schema_rules.WRONG_TYPE.at(value.span, message, help=help))
-        else:
-            found[key.text] = check_argument(param, value, name, sink)
-    return found

@@ -17,11 +17,13 @@ class Fact:
 
     Attributes:
         name: the hyper-parameter that it becomes.
-        kind: whether it is a whole number.
+        kind: whether it is a whole number, or a truth value.
         doc: one line.
         range: what must hold of it.
         scheduled: whether it may change in training.
+        stays: why it may not, where that is not plain.
         shared: whether it is one number for the whole pipeline.
+        ends_in_range: whether the last value of a schedule has the same range; else that may be 0.
         help: what to write where it is out of range.
         called: the field, where the hyper-parameter is called otherwise.
     """
@@ -31,7 +33,9 @@ class Fact:
     doc: str
     range: tuple[tuple[str, float], ...] = ()
     scheduled: bool = False
+    stays: str = ""
     shared: bool = False
+    ends_in_range: bool = False
     help: str | None = None
     called: str = ""
 
@@ -45,8 +49,9 @@ class Fact:
         return replace(self, name=f"{owner}_{self.name}", called=self.field)
 
     def ending(self) -> Fact:
-        """The last value of a schedule, which may be 0."""
-        range = dict.fromkeys((">=", 0.0) if pair == (">", 0.0) else pair for pair in self.range)
+        """The last value of a schedule, which may be 0 in most."""
+        wider = {} if self.ends_in_range else {(">", 0.0): (">=", 0.0)}
+        range = dict.fromkeys(wider.get(pair, pair) for pair in self.range)
         return replace(self, name=f"{self.name}_end", doc=f"{self.doc}, at last", range=tuple(range))
 
     def lasting(self, unit: str) -> Fact:
@@ -96,6 +101,11 @@ _FACTS = (
     Fact("beta2", "float", "decay of the mean of squared gradients", ((">=", 0.0), ("<", 1.0))),
     Fact("parameter", "float", "standard deviation of the policy at first, before squashing", _POSITIVE, called="parameter"),
 )  # fmt: skip
+
+CONFIG_NAMES = frozenset({"seed", "recorded", "device", "env_device", "policy_device", "data_device", "loss_device"}) | {
+    "folder", "resume",
+}  # fmt: skip
+"""What the configuration, or the command line, has besides numbers."""
 
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")

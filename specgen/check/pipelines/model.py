@@ -24,7 +24,7 @@ from specgen.values import dataclass
 GROUP_ADVANTAGE = "mc_advantage"
 """The estimator that compares the answers to one prompt; it is no loss's own."""
 
-SettingKind = Literal["int", "float"]
+SettingKind = Literal["int", "float", "bool"]
 ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"]
 EXPLORATIONS: tuple[ExplorationKind, ...] = get_args(ExplorationKind)
 Sharing = Literal["group", "agent", "all"]
@@ -36,7 +36,7 @@ class Setting:
 
     Attributes:
         name: the field.
-        kind: whether it is a whole number.
+        kind: whether it is a whole number, or a truth value.
         default: what the schema says.
         doc: one line, with the unit.
         range: what must hold of a value, as pairs of a comparison and a bound.
@@ -356,6 +356,7 @@ class CheckedPipeline:
         found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]
+        found += self.env.changing.values()
         return tuple(one for one in found if one is not None)
 
     @property

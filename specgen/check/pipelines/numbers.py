@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
-from specgen.check.pipelines.fields import FIELDS, Fact
+from specgen.check.pipelines.fields import CONFIG_NAMES, FIELDS, Fact
 from specgen.check.pipelines.model import Amount, Setting, SettingKind
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -88,6 +88,12 @@ class Numbers:
         """A hyper-parameter that the schema leaves to its default."""
         return self._kept(fact or FIELDS[name], value, self._span(), owner)
 
+    def truth_value(self, *place: str | int, owner: str, fact: Fact) -> Setting:
+        """The truth value at a place."""
+        node = self._node(place)
+        assert node is not None
+        return self._kept(fact, bool(node.value), node.span, owner)
+
     def _span(self) -> Span:
         return self.file.key_span(*self.path)
 
@@ -148,7 +154,7 @@ class Numbers:
         if name in self._declared or (taken is not None and not owner):
             self._report_taken(name, fact, span)
             return Setting(name, fact.kind, number, fact.doc, fact.range, span)
-        if taken is not None:
+        if taken is not None or name in CONFIG_NAMES:
             name = f"{owner}_{name}"
         made = Setting(name, fact.kind, number, fact.doc, fact.range, span)
         self.settings[name] = made
@@ -194,13 +200,9 @@ class Numbers:
             )
             return None
         if not fact.scheduled:
-            self.sink.add(
-                number_rules.SCHEDULE.at(
-                    node.span,
-                    f"`{fact.field}` stays as it is in training, and has no schedule",
-                    help="write a number",
-                )
-            )
+            why = f": {fact.stays}" if fact.stays else ""
+            message = f"`{fact.field}` stays as it is in training, and has no schedule{why}"
+            self.sink.add(number_rules.SCHEDULE.at(node.span, message, help="write a number"))
             return None
         first = self.argument(node, given["first"], fact, owner)
         last = self.argument(node, given["end"], fact.ending(), owner)

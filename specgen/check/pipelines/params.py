@@ -5,14 +5,15 @@ from __future__ import annotations
 from specgen.check.model import Parameter
 from specgen.check.names import Names
 from specgen.check.params import OF_OTHERS, ParamRules, check_params
+from specgen.check.pipelines.fields import CONFIG_NAMES
 from specgen.diagnostics import Sink
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
 
 OF_PIPELINES = ParamRules(
     "a pipeline",
-    frozenset({"seed"}),
-    "every pipeline has it",
+    CONFIG_NAMES,
+    "the configuration, or the command line, has it already",
     ("float", "int"),
     {
         "optional": "give it a default",

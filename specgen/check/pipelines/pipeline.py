@@ -15,6 +15,7 @@ from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.env_arguments import EnvArguments
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
@@ -127,6 +128,7 @@ class _Pipeline:
             optimizers = moving.optimizers(pipeline.optimizer)
         devices = read_devices(self.file, self.path, pipeline, losses or (), self.sink)
         eval_env = self._eval_env(env)
+        env, eval_env = self._with_arguments(env, eval_env)
         limits = None
         if pipeline.stop is not None:
             chat = None if eval_env is None else eval_env.chat
@@ -225,6 +227,20 @@ class _Pipeline:
         place, evaluate = ("evaluate", "env"), self.pipeline.evaluate
         said = evaluate is not None and evaluate.env is not None
         return self._env(place) if said and self.env_place != place else env
+
+    def _with_arguments(
+        self, env: PipelineEnv | None, eval_env: PipelineEnv | None
+    ) -> tuple[PipelineEnv | None, PipelineEnv | None]:
+        """The environments with their arguments, whose names give way to those of all else that is a number."""
+        reader = EnvArguments(self.file, self.path, self.scopes, self.numbers, self.sink)
+        stays = "workers step environments of their own" if self.pipeline.workers is not None else ""
+        stays = "only evaluations step the environment" if self.pipeline.is_recorded else stays
+        same = eval_env is env
+        if env is not None and self.env_place is not None:
+            env = reader.given(env, self.env_place, stays=stays)
+        if eval_env is not None and not same:
+            eval_env = reader.given(eval_env, ("evaluate", "env"), stays="it is that of evaluations")
+        return env, env if same else eval_env
 
     def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
         return read_losses(self.file, self.path, self.scopes, env, self.numbers, self.sink)

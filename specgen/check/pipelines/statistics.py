@@ -53,8 +53,7 @@ def check_statistics(
             continue
         sink.add(rules.OTHER_STATISTICS.at(env.span, f"{who}, learns its statistics, and {why}", help=help))
         return
-    same = (other.name, other.arguments) == (env.name, env.arguments)
-    if not same:
+    if other.name != env.name:
         notes = [Note("the environment of the training", env.span)]
         for who in [*learned, *other.learned][:1]:
             message = f"{who}, learns its statistics, and another environment has others, or none"

@@ -29,8 +29,8 @@ def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
 
 def _default(setting: Setting) -> str:
     """The number, with thousands apart where there are many."""
-    if setting.kind == "float":
-        return literal(float(setting.default))
+    if setting.kind != "int":
+        return literal(float(setting.default) if setting.kind == "float" else bool(setting.default))
     number = int(setting.default)
     return f"{number:_}" if abs(number) >= 10_000 else literal(number)
 

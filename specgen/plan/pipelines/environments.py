@@ -86,10 +86,13 @@ def env_words(env: PipelineEnv, create: str, size: str, device: str) -> tuple[st
         size: how many.
         device: where.
     """
+    values = {name: literal(value) for name, value in env.arguments.items()}
+    values |= {name: f"config.{one.name}" for name, one in env.settings.items()}
     if not env.single:
-        given = [f"{name}={literal(value)}" for name, value in env.arguments.items()]
+        given = [f"{name}={value}" for name, value in values.items()]
         return create, [*given, f"batch_size=[{size}]", f"device={device}"]
-    kwargs = [f"create_env_kwargs={literal(dict(env.arguments))}"] if env.arguments else []
+    words = ", ".join(f"{literal(name)}: {value}" for name, value in values.items())
+    kwargs = [f"create_env_kwargs={{{words}}}"] if values else []
     return "SerialEnv", [size, create, *kwargs, f"device={device}"]
 
 

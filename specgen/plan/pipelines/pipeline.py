@@ -216,6 +216,11 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
             yield f"parts.{part}.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
         yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
+    if pipeline.env.changing:
+        words = (f"{name}={amount(one, unit, total)}" for name, one in pipeline.env.changing.items())
+        changed = f"._replace({', '.join(words)})"
+        for part in ("env", "eval_env") if pipeline.eval_env is pipeline.env else ("env",):
+            yield f"parts.{part}.params = parts.{part}.params{changed}"
     data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"

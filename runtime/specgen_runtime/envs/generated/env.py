@@ -22,14 +22,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
-from specgen_runtime.envs.generated.parameters import (
-    Limits,
-    bool_param,
-    float_param,
-    int_param,
-    moved_params,
-    per_env_param,
-)
+from specgen_runtime.envs.generated.parameters import Limits, moved_params, per_env_param, refuse_parameter
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
@@ -43,6 +36,7 @@ from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.params import bool_param, float_param, int_param
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
@@ -264,6 +258,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        refuse_parameter(self.__dict__.get("params"), name)
         super().__setattr__(name, value)
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True

@@ -9,22 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.params import Limits, check_range, element, float_param, int_param, wrong_type
+from specgen_runtime.params import (
+    Limits,
+    check_range,
+)
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["Limits", "bool_param", "float_param", "int_param", "moved_params", "per_env_param"]
-
-
-def bool_param(name: str, value: Any) -> bool:
-    """A constructor argument as a truth value.
-
-    Raises:
-        TypeError: `value` is none; numbers are not converted.
-    """
-    truth = element(name, value)
-    if not isinstance(truth, bool | np.bool_):
-        raise wrong_type(name, "True or False", value)
-    return bool(truth)
+__all__ = ["Limits", "moved_params", "per_env_param", "refuse_parameter"]
 
 
 def per_env_param(
@@ -91,3 +82,15 @@ def _kind(dtype: torch.dtype) -> str:
     if dtype is torch.bool:
         return "bool"
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
+
+
+def refuse_parameter(params: Any, name: str) -> None:
+    """Refuse an attribute that is called as one of the parameters, which steps would not read.
+
+    Raises:
+        AttributeError: it is; the message says how a parameter is changed.
+    """
+    if name in getattr(params, "_fields", ()):
+        raise AttributeError(
+            f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
+        )

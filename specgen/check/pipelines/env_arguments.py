@@ -1,0 +1,147 @@
+"""What a pipeline gives the constructor of an environment: numbers and truth values become hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.chains.model import CheckedChain
+from specgen.check.model import Checked, CheckedEnv, Parameter, ParamKind
+from specgen.check.param_arguments import check_argument
+from specgen.check.param_values import shape_of_value
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.fields import FIELDS, Fact
+from specgen.check.pipelines.model import Amount, SettingKind
+from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.visible import Scopes
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.schema.env import time_limit_help
+from specgen.schema.load import SchemaFile, describe, to_data
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar
+from specgen.values import replace
+
+_OWNER = "env"
+"""What stands in front of the name of a parameter that something else of the pipeline is called, or may be."""
+
+_FIELDS = frozenset(fact.name for fact in FIELDS.values())
+
+
+class EnvArguments:
+    """Reads the arguments of the environments of one pipeline.
+
+    Args:
+        file: where it is declared.
+        path: the pipeline.
+        scopes: what its names mean.
+        numbers: its hyper-parameters; one of an environment gives way where another one has its name.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self, file: SchemaFile, path: tuple[str, ...], scopes: Scopes, numbers: Numbers, sink: Sink
+    ) -> None:
+        self.file, self.path, self.scopes, self.numbers, self.sink = file, path, scopes, numbers, sink
+
+    def given(self, env: PipelineEnv, place: tuple[str, ...], *, stays: str) -> PipelineEnv:
+        """An environment with the arguments that it is named with.
+
+        Args:
+            env: the environment.
+            place: where the pipeline names it.
+            stays: why the loop that learns can't change its parameters; empty where it can.
+        """
+        here = (*place, env.name)
+        node = self.file.node(*self.path, *place)
+        body = node.get(env.name) if isinstance(node, MappingNode) else None
+        base = self._base(env)
+        known = {one.name: one for one in _parameters(base)}
+        settings: dict[str, Amount] = {}
+        arguments: dict[str, object] = {}
+        for key, value in body.entries if isinstance(body, MappingNode) else ():
+            param = known.get(key.text)
+            if param is None:
+                known_names = {*known, *(base.gymnasium.kwargs if base.gymnasium else ())}
+                if base.gymnasium is not None and key.text in known_names:
+                    arguments[key.text] = self._foreign(env, key.text, base.gymnasium.kwargs[key.text], value)
+                else:
+                    self._report_unknown(env, base, key, known_names)
+            elif param.kind == "bool" and isinstance(value, Scalar) and isinstance(value.value, bool):
+                fact = self._fact(param, place, "it is a truth value")
+                setting = self.numbers.truth_value(*here, key.text, owner=_OWNER, fact=fact)
+                settings[key.text] = Amount(setting)
+            elif param.kind != "bool" and isinstance(value, Scalar) and not isinstance(value.value, bool):
+                fact = self._fact(param, place, stays or _stays(param, base))
+                amount = self.numbers.amount(*here, key.text, owner=_OWNER, fact=fact)
+                if amount is not None:
+                    settings[key.text] = amount
+            elif param.entry is not None and param.entry.spec.shape:
+                arguments[key.text] = self._several(param, param.entry.spec.shape, value, env)
+            else:
+                arguments[key.text] = check_argument(param, value, env.name, self.sink)
+        return replace(env, arguments=arguments, settings=settings)
+
+    def _base(self, env: PipelineEnv) -> CheckedEnv:
+        found = self.scopes.at(env.span).envs[env.name]
+        assert isinstance(found, Checked)
+        return found.value.env.value if isinstance(found.value, CheckedChain) else found.value
+
+    def _fact(self, param: Parameter, place: tuple[str, ...], stays: str) -> Fact:
+        """What is known of a parameter; that of an environment of evaluations alone has these in its name."""
+        kind: SettingKind = "float"
+        if param.kind in ("int", "bool"):
+            kind = param.kind
+        doc = param.doc or f"`{param.name}` of the environment"
+        fact = Fact(
+            param.name, kind, doc, tuple(param.range), scheduled=not stays, stays=stays, ends_in_range=True
+        )
+        if len(place) == 1:
+            return fact.of(_OWNER) if param.name in _FIELDS else fact
+        return replace(fact.of(place[0]), doc=f"{doc.rstrip('.')}, in evaluations")
+
+    def _several(self, param: Parameter, shape: tuple[object, ...], node: Node, env: PipelineEnv) -> object:
+        """The numbers of a parameter that has dimensions, the same ones for all environments."""
+        value = check_argument(replace(param, kind="tensor"), node, env.name, self.sink)
+        if (found := shape_of_value(value)) != shape:
+            message = f"`{param.name}` of `{env.name}` has the shape {list(shape)}, got "
+            message += "lists of different lengths" if found is None else f"{list(found)}"
+            help = "write one number for all of it, or a list of this shape, which all environments get"
+            self.sink.add(rules.WRONG_TYPE.at(node.span, message, help=help))
+        return value
+
+    def _foreign(self, env: PipelineEnv, name: str, declared: object, node: Node) -> object:
+        """A keyword of `gymnasium.make` that is neither a number nor a truth value, of the type that the declaration has."""
+        value = to_data(node)
+        if type(value) is not type(declared):
+            message = (
+                f"`{name}` of `{env.name}` is {declared!r} where it is declared, got {describe(node, value)}"
+            )
+            self.sink.add(rules.WRONG_TYPE.at(node.span, message))
+        return value
+
+    def _report_unknown(self, env: PipelineEnv, base: CheckedEnv, key: Scalar, known: set[str]) -> None:
+        help = suggestion(key.text, known) or time_limit_help(key.text)
+        if help is None and base.gymnasium is not None:
+            help = f"keywords of `gymnasium.make` are declared with `{base.name}`: "
+            help += f"`gymnasium: {{id: {base.gymnasium.id}, kwargs: {{{key.text}: …}}}}`"
+        help = help or f"its parameters are {', '.join(sorted(known)) or 'none'}"
+        message = f"`{env.name}` has no parameter `{key.text}`"
+        self.sink.add(rules.UNKNOWN_FIELD.at(key.span, message, help=help))
+
+
+def _stays(param: Parameter, env: CheckedEnv) -> str:
+    """Why a parameter has one value in a training; empty where it may change."""
+    if param.kind == "int":
+        return "it is a whole number"
+    if param.entry is not None:
+        return "episodes keep it, each its own"
+    return "the environment is made with it" if env.gymnasium is not None or env.python is not None else ""
+
+
+def _parameters(env: CheckedEnv) -> Iterator[Parameter]:
+    """The parameters of an environment; of Gymnasium's the keywords that are declared and are numbers or truth values."""
+    yield from env.params
+    kinds: dict[type, ParamKind] = {bool: "bool", int: "int", float: "float"}
+    for name, value in env.gymnasium.kwargs.items() if env.gymnasium is not None else ():
+        if type(value) in kinds:
+            yield Parameter(name, kinds[type(value)], value, f"`{name}` of `gymnasium.make`")
