@@ -73,7 +73,10 @@ class Ragged:
         width = self.width if width is None else width
         if self.width > width:
             row = int(lengths.argmax())
-            raise ValueError(f"row {row} has {self.width} tokens, which is more than the width of {width}")
+            raise ValueError(
+                f"row {row} has {self.width} tokens, which is more than the width of {width}: raise it (pad_to), or cut "
+                "sequences (max_length)"
+            )
         return rows, columns + (width - lengths[rows] if side == "left" else 0)
 
     @property

@@ -96,7 +96,8 @@ def _collect(data: Any, path: tuple[str, ...], found: Leaves) -> None:
             _collect(value, (*path, name), found)
         else:
             raise TypeError(
-                f"{show_key((*path, name))} holds {type(value).__name__}, which this storage can't keep: it keeps tensors"
+                f"{show_key((*path, name))} holds {type(value).__name__}, which this storage can't keep: it keeps tensors. "
+                "ListStorage and LazyStackStorage keep objects, too; or leave it out, data.exclude(...)"
             )
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from tensordict import TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
@@ -129,8 +129,12 @@ def entry_if_there(tensordict: TensorDictBase, key: NestedKey, *, owner: str, ro
 
 def listed(tensordict: TensorDictBase) -> str:
     """The leaf keys of a tensordict, for messages."""
-    keys: Iterable[NestedKey] = tensordict.keys(True, True)
+    keys: Iterable[NestedKey] = tensordict.keys(True, True, is_leaf=_is_leaf)
     return ", ".join(sorted((repr(key) for key in keys), key=str)) or "nothing"
+
+
+def _is_leaf(kind: type) -> bool:
+    return issubclass(kind, NonTensorData | NonTensorStack) or not is_tensor_collection(kind)
 
 
 def agents_of(keys: object) -> NestedKey | None:

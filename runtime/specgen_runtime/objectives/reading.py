@@ -136,6 +136,13 @@ class ReadingModule(FunctionalModule):
             raise ValueError(
                 f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, where samples make it {wanted}"
             )
+        if (
+            features and not size and each.ndim > 1 and own[0] == each.shape[0] > 1
+        ):  # [batch], without a last 1
+            raise ValueError(
+                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, expected {[*own, 1]}, or "
+                f"{[*each.shape, 1]}"
+            )
         place = (slice(None),) * len(size) + (None,) * lacking
         return value[place].expand(*each.shape, *own)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +16,7 @@ from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, 
 from specgen_runtime.llm.conversations.templates import render
 from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.specs import Composite, NonTensor, Unbounded
+from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["PARTS", "ChatHistory", "LogProbs", "Masks", "Text", "Tokens"]
 
@@ -41,17 +43,6 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     prompt: Any = None
     response: Any = None
     full: Any = None
-
-    def __post_init__(self) -> None:
-        for name in PARTS:
-            value = self._tensordict.get(name, None)
-            if value is None or (is_non_tensor(value) and value.batch_dims == self.batch_dims):
-                continue
-            if isinstance(value, Tensor) and value.dtype == torch.bool:
-                continue  # what a comparison of two of this class gives
-            if isinstance(value, History) and not self.batch_dims:
-                self.batch_size = value.batch_size[:-1]
-            self._tensordict.set(name, _rows_of(value, self.batch_size))
 
     def get(self, key: Any, *default: Any, **options: Any) -> Any:
         """The entry as a tensordict holds it: one list of messages for each row."""
@@ -96,11 +87,31 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         return self.to_text(tokenizer, chat_template_name, chat_template).to_tokens(tokenizer)
 
 
-def _rows_of(value: Any, size: Sequence[int]) -> NonTensorData | NonTensorStack:
-    """The conversations in a value, one for each row; a history with a message for each row is of conversations of one."""
+def _rows_of(name: str, value: Any, size: Sequence[int]) -> NonTensorData | NonTensorStack:
+    """The conversations of a part, one for each row; a history with a message for each row is of conversations of one."""
     if isinstance(value, History) and value.batch_dims and value.batch_dims == len(size):
         value = value.unsqueeze(-1)
-    return as_rows(chats_of(value), size)
+    nothing_said = isinstance(value, list) and not value and not size
+    try:
+        chats = [[]] if nothing_said else chats_of(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} of ChatHistory: {error}") from error
+    if len(chats) != prod(size):
+        raise ValueError(
+            f"{name} of ChatHistory: a batch of {list(size)} has {prod(size)} rows, got {len(chats)} conversations"
+        )
+    return as_rows(chats, size)
+
+
+def _size_of(value: Any) -> tuple[int, ...]:
+    """The batch size of conversations: that of their lists, without the messages."""
+    if isinstance(value, History):
+        return tuple(value.batch_size[:-1])
+    if is_non_tensor(value):
+        return tuple(value.batch_size)
+    if not isinstance(value, list | tuple) or not value or isinstance(value[0], Mapping):
+        return ()
+    return (len(value), *_size_of(value[0]))
 
 
 def _chats(rows: NonTensorData | NonTensorStack) -> list[Chat]:
@@ -115,6 +126,25 @@ def _behind(row: int, prompt: str, full: str) -> str:
     return full[len(prompt) :]
 
 
+def _init(
+    self: ChatHistory,
+    prompt: Any = None,
+    response: Any = None,
+    full: Any = None,
+    *,
+    batch_size: Sequence[int] | None = None,
+    device: DEVICE_TYPING | None = None,
+    names: Sequence[str] | None = None,
+) -> None:
+    given = dict(zip(PARTS, (prompt, response, full), strict=True))
+    if batch_size is None:
+        batch_size = next((_size_of(value) for value in given.values() if value is not None), ())
+    rows = {
+        name: None if value is None else _rows_of(name, value, batch_size) for name, value in given.items()
+    }
+    _plain_init(self, **rows, batch_size=batch_size, device=device, names=names)  # type: ignore[call-arg]
+
+
 def _get(self: ChatHistory, name: str) -> Any:
     if name not in PARTS:
         return _plain_get(self, name)
@@ -124,12 +154,14 @@ def _get(self: ChatHistory, name: str) -> Any:
 
 def _set(self: ChatHistory, name: str, value: Any) -> None:
     if name in PARTS and value is not None:
-        value = _rows_of(value, self.batch_size)
+        value = _rows_of(name, value, self.batch_size)
     _plain_set(self, name, value)
 
 
-# tensordict makes these two of a class; attributes of conversations are histories of their own.
-_plain_get, _plain_set = ChatHistory.__getattr__, ChatHistory.__setattr__
+# tensordict makes these three of a class: lists are conversations here, and no batches of what they hold; attributes of
+# conversations are histories of their own.
+_plain_init, _plain_get, _plain_set = ChatHistory.__init__, ChatHistory.__getattr__, ChatHistory.__setattr__
+ChatHistory.__init__ = _init  # type: ignore[method-assign,assignment]
 ChatHistory.__getattr__, ChatHistory.__setattr__ = _get, _set  # type: ignore[method-assign,assignment]
 
 

@@ -107,6 +107,10 @@ def tokens_at(
         return Sequences(ragged.padded(0, side, width), ragged.mask(side, width))
     if value.is_floating_point() or value.is_complex():
         raise TypeError(f"tokens at {key!r} are whole numbers, got {value.dtype}")
+    if value.ndim != data.batch_dims + 1:
+        raise ValueError(
+            f"tokens at {key!r} are [*batch, tokens], the batch being {list(data.batch_size)}; got {list(value.shape)}"
+        )
     ids = value.reshape(value.shape[:-1].numel(), value.shape[-1])
     found = next((mask for mask in (rows_at(data, name) for name in masks) if mask is not None), None)
     if found is None:

@@ -256,7 +256,7 @@ _DIALOGPT = """\
 _FALCON = """\
 {%- for message in messages -%}
 {%- if message['role'] == 'assistant' -%}
-{{ 'Assistant: ' }}{% generation %}{{ message['content'] }}{% endgeneration %}{{ '\\n' }}
+{{ 'Assistant: ' }}{% generation %}{{ '' + message['content'] }}{% endgeneration %}{{ '\\n' }}
 {%- elif message['role'] == 'user' -%}
 {{ 'User: ' + message['content'] + '\\n\\n' }}
 {%- else -%}

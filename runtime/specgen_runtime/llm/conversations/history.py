@@ -117,6 +117,11 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     def _grown(self, history: History, inplace: bool, dim: int, one: bool) -> History:
         if not self.batch_dims:
             raise RuntimeError("a single message does not grow: unsqueeze(0) makes it a conversation")
+        if not isinstance(history, History):
+            raise TypeError(
+                f"a History grows by a History, got {type(history).__name__}: one message is History(role=..., content=...), "
+                "several are History.from_chats(messages)"
+            )
         wanted = self.batch_dims - one
         if history.batch_dims != wanted or not -self.batch_dims <= dim < self.batch_dims:
             raise RuntimeError(

@@ -52,6 +52,22 @@ def _now(form: str) -> str:
     return datetime.now().strftime(form)
 
 
+def _why(error: Exception, chat: Sequence[Message]) -> str:
+    """What of a conversation a template fails on, and what to do, where it is known."""
+    if re.search(r"'\w+_token' is undefined", str(error)):
+        return "; it is a special token of the tokenizer: give a tokenizer that has it"
+    other = ((k, one) for k, one in enumerate(chat) if not isinstance(one["content"], str))
+    index, message = next(other, (None, None))
+    if message is None or not isinstance(error, TypeError):
+        return ""
+    said = f"; message {index} ({message['role']}) has no text"
+    if message["content"] is not None:
+        return f"{said}, but parts, which this template does not take: give its text as 'content'"
+    if message.get("tool_calls"):
+        return f"{said}, but calls of tools: take a template that renders them, such as chat_template_name='qwen'"
+    return f"{said}: its 'content' is None"
+
+
 @lru_cache(64)
 def _compiled(template: str, marked: bool) -> jinja2.Template:
     generation = _MarkedGeneration if marked else _Generation
@@ -110,6 +126,7 @@ def render(
         text = _compiled(template, marked).render(
             messages=chat, add_generation_prompt=add_generation_prompt, **given
         )
-    except jinja2.TemplateError as error:
-        raise ValueError(f"the chat template refuses the conversation: {error}") from error
+    except (jinja2.TemplateError, TypeError) as error:
+        why = _why(error, chat)
+        raise ValueError(f"the chat template refuses the conversation: {error}{why}") from error
     return text.partition(MARKS[1])[0] if continue_final_message else text

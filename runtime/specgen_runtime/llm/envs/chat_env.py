@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -13,18 +13,16 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.envs.base import D, S
 from specgen_runtime.llm.conversations.containers import ChatHistory
 from specgen_runtime.llm.conversations.incremental_tokenizer import IncrementalTokenizer
-from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows, chats_of
+from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of
 from specgen_runtime.llm.envs.chat_tokens import form_of
 from specgen_runtime.llm.envs.prompts import GroupedPrompts, Prompts, Row
-from specgen_runtime.llm.envs.rewards import Reward, scores_of
+from specgen_runtime.llm.envs.rewards import Reward, check_reward, scores_of
+from specgen_runtime.llm.envs.tools import Tools, check_tools, messages_of
 from specgen_runtime.specs import Categorical, Composite, NonTensor, Unbounded
 from specgen_runtime.specs.non_tensors.data import elements
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["ChatEnv", "Tools"]
-
-Tools = Callable[[Chat, Mapping[str, Any]], Sequence[Message] | None]
-"""Given a conversation and the row that it began with: the messages that follow the answer, or None at the end."""
+__all__ = ["ChatEnv"]
 
 
 class ChatEnv(EnvBase[D, S]):
@@ -76,6 +74,7 @@ class ChatEnv(EnvBase[D, S]):
         device: of the data.
 
     Raises:
+        TypeError: `reward` or `tools` is no function, or `source` no source.
         ValueError: an argument is none of these, or batch size and group don't fit.
     """
 
@@ -107,6 +106,8 @@ class ChatEnv(EnvBase[D, S]):
             raise ValueError(f"max_turns is at least 1, got {max_turns}")
         if group is not None and repeats not in (None, group):
             raise ValueError(f"repeats is another word for group, got {group} and {repeats}")
+        check_reward(reward)
+        check_tools(tools)
         size = group or repeats or 1
         super().__init__(batch_size=(size,) if batch_size is None else batch_size, device=device)
         self.prompts = GroupedPrompts(
@@ -254,7 +255,7 @@ class ChatEnv(EnvBase[D, S]):
             said = () if self.tools is None else self.tools(full[index], rows[index])
             terminated[index] = last if self.tools is None else said is None
             truncated[index] = last and not terminated[index]
-            chats[index] = full[index] + (chats_of([list(said)])[0] if said else [])
+            chats[index] = full[index] + messages_of(said)
         ended = [index for index in stepping if terminated[index] or truncated[index]]
         scores = self._scores([full[index] for index in ended], [rows[index] for index in ended], ended)
         groups = tensordict.get("group").flatten().tolist()
@@ -299,6 +300,11 @@ class ChatEnv(EnvBase[D, S]):
         if self.form is not None:
             return self.form.answered(tensordict, prompts, rows, self.policy_role or "assistant")
         full = chats_of(tensordict.get(("history", "full")))
+        if len(full) != self.batch_size.numel():
+            raise RuntimeError(
+                f"('history', 'full') has {len(full)} conversations, the batch {list(self.batch_size)}: each goes on with one"
+                " answer. Several answers to a prompt are a group of conversations (group=...), without num_samples"
+            )
         for index in rows:
             prompt, chat = prompts[index], full[index]
             if chat == self._placeholder:

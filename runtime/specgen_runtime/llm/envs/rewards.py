@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from specgen_runtime.llm.models.autocast import autocasting
 from specgen_runtime.llm.models.head import evaluating
 from specgen_runtime.ragged import Ragged
 
-__all__ = ["Reward", "RewardModel", "Scores", "scores_of"]
+__all__ = ["Reward", "RewardModel", "Scores", "check_reward", "scores_of"]
 
 
 class Scores:
@@ -61,7 +61,9 @@ class RewardModel:
             `score` or `classifier`, has that of its parameters. None for that of the parameters.
 
     Raises:
-        ValueError: the tokenizer has no token for padding; at a call: the model gives other than one number each.
+        TypeError: the model is no module.
+        ValueError: there is no tokenizer, or it has no token for padding; at a call: the model gives other than one number
+            each.
     """
 
     def __init__(
@@ -75,6 +77,12 @@ class RewardModel:
         batch_size: int = 32,
         autocast: torch.dtype | None = None,
     ) -> None:
+        if not isinstance(cast("object", model), nn.Module):
+            raise TypeError(
+                f"model is a module, such as AutoModelForSequenceClassification.from_pretrained(path), got {model!r:.80}"
+            )
+        if tokenizer is None:
+            raise ValueError("a reward model reads tokens of conversations: give its tokenizer")
         if tokenizer.pad_token_id is None:
             raise ValueError(
                 "conversations of different lengths need a token for padding: tokenizer.pad_token = ..."
@@ -116,6 +124,18 @@ def _head(model: nn.Module) -> nn.Module | None:
     return found if hasattr(model, "get_input_embeddings") else None
 
 
+def check_reward(reward: Any) -> None:
+    """Refuse what is no reward function.
+
+    Raises:
+        TypeError: it can't be called with conversations and rows.
+    """
+    if reward is not None and not callable(reward):
+        raise TypeError(f"reward is a function of conversations and their rows, got {reward!r:.80}")
+    if isinstance(reward, nn.Module) and hasattr(reward, "get_input_embeddings"):
+        raise TypeError(f"a {type(reward).__name__} reads tokens: give reward=RewardModel(model, tokenizer)")
+
+
 def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tensor]:
     """What a reward function returned, as float32 tensors ``[count]``: ``"reward"`` and the metrics.
 
@@ -125,6 +145,7 @@ def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tens
         metrics: the names of the metrics that it has to give.
 
     Raises:
+        TypeError: values are no numbers.
         ValueError: other metrics, another number of values, or one that is NaN or infinite; the text says which.
     """
     scores = result if isinstance(result, Scores) else Scores(result)
@@ -140,7 +161,12 @@ def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tens
 
 
 def _values(values: Any, count: int, name: str) -> Tensor:
-    found = torch.as_tensor(values).detach().to(torch.float32)
+    try:
+        found = torch.as_tensor(values).detach().to(torch.float32)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"the reward function gave {name!r} {values!r:.80}, expected {count} numbers, one for each conversation"
+        ) from error
     if found.shape == (count, 1):
         found = found.squeeze(-1)
     if found.shape != (count,):

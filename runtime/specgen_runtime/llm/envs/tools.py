@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol, TypedDict
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypedDict
 from tensordict import TensorDictBase
 
 from specgen_runtime.llm.conversations.entries import chats_at
-from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows, objects_of
+from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows, chats_of, objects_of
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Transform
 from specgen_runtime.typing import NestedKey
@@ -28,8 +28,40 @@ __all__ = [
     "ToolParser",
     "ToolRegistry",
     "ToolService",
+    "Tools",
     "XMLBlockParser",
+    "check_tools",
+    "messages_of",
 ]
+
+
+Tools = Callable[[Chat, Mapping[str, Any]], Sequence[Message] | None]
+"""Given a conversation and the row that it began with: the messages that follow the answer, or None at the end."""
+
+
+def check_tools(tools: object) -> None:
+    """Refuse what is no `Tools`.
+
+    Raises:
+        TypeError: it can't be called.
+    """
+    if tools is not None and not callable(tools):
+        raise TypeError(
+            f"tools is a function of a conversation and its row, such as CallTools(registry, parser), got {tools!r:.80}"
+        )
+
+
+def messages_of(said: object) -> Chat:
+    """The messages that `Tools` said.
+
+    Raises:
+        TypeError, ValueError: they are none.
+    """
+    if isinstance(said, str | Mapping):
+        raise TypeError(
+            f"tools give a list of messages, or None when a conversation is over, got {said!r:.80}"
+        )
+    return chats_of([list(said)])[0] if isinstance(said, Iterable) and said else []
 
 
 @dataclass
@@ -88,14 +120,21 @@ class ToolRegistry:
         services: the first of them.
 
     Raises:
+        TypeError: one is no tool.
         KeyError: when an unknown one is asked for.
     """
 
     def __init__(self, services: Sequence[ToolService] = ()) -> None:
-        self._services = {service.name: service for service in services}
+        self._services: dict[str, ToolService] = {}
+        for service in services:
+            self.register(service)
 
     def register(self, service: ToolService) -> None:
         """Add a tool, or replace the one of its name."""
+        if isinstance(service, type) or not (callable(service) and hasattr(service, "name")):
+            raise TypeError(
+                f"a tool is an object with a name that is called with arguments (ToolService), got {service!r:.80}"
+            )
         self._services[service.name] = service
 
     def get(self, name: str) -> ToolService:
@@ -179,6 +218,9 @@ class CallTools:
         pass_state: whether tools that take a keyword ``_state`` (or any keyword) are given a dict there, with the
             conversation under ``"history"`` and the source's row under ``"query"``.
         role: of the message.
+
+    Raises:
+        TypeError: they are none.
     """
 
     def __init__(
@@ -190,6 +232,10 @@ class CallTools:
         pass_state: bool = True,
         role: str = "tool",
     ) -> None:
+        if not hasattr(registry, "get") or not callable(parser):
+            raise TypeError(
+                f"tools are called by a ToolRegistry and a ToolParser, got {registry!r:.60} and {parser!r:.60}"
+            )
         self.registry, self.parser = registry, parser
         self.stop_on_error, self.pass_state, self.role = stop_on_error, pass_state, role
 

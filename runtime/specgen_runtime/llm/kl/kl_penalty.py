@@ -368,10 +368,18 @@ class KLComputation(KLPenalty):
         return tensordict
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """The observation specs with the penalty, of the shape of the log-probabilities."""
-        like = observation_spec.get(self.in_keys[0], None)
-        if like is not None:
-            observation_spec[self.kl_key] = like.clone()
+        """The observation specs with the penalty, of the shape of the log-probabilities.
+
+        Raises:
+            KeyError: the environment does not observe them.
+        """
+        for key in self.in_keys:
+            if key not in observation_spec.keys(True, True):
+                raise KeyError(
+                    f"KLComputation reads {key!r}, which the environment does not observe: put RetrieveLogProb in front, "
+                    "which scores. Log-probabilities that a policy writes as it samples are read by KLRewardTransform"
+                )
+        observation_spec[self.kl_key] = observation_spec[self.in_keys[0]].clone()
         return observation_spec
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:

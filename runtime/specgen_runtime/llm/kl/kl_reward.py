@@ -273,9 +273,9 @@ class KLRewardTransform(
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         log_probs = rows_at(tensordict, self.log_prob_key)
         if log_probs is None:
-            held = listed(tensordict)
             raise KeyError(
-                f"KLRewardTransform reads {self.log_prob_key!r}, which is not in the tensordict ({held})"
+                f"KLRewardTransform reads {self.log_prob_key!r}, which is not in the tensordict ({listed(tensordict)}): a "
+                "policy writes it with return_log_probs=True"
             )
         scores = self.models.score(tensordict)
         attention = scores.attention

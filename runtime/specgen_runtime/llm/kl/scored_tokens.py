@@ -15,6 +15,7 @@ from specgen_runtime.llm.models.layout import within
 from specgen_runtime.llm.models.sampling import single_token
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.ragged import rows_at
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["WhichTokens", "scored_tokens", "scoring"]
@@ -190,8 +191,14 @@ class WhichTokens:
             _check_tokens(data, found, model, self.mask_key)
             mask = mask_at(data, self.mask_key, found)
             if mask is None:
-                raise KeyError(
-                    f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
+                held = rows_at(data, self.mask_key)
+                if held is None:
+                    raise KeyError(
+                        f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
+                    )
+                shape = list(held.shape) if isinstance(held, Tensor) else [len(row) for row in held]
+                raise ValueError(
+                    f"the mask at {self.mask_key!r} is {shape}, the tokens {list(found.ids.shape)}: they are not of the same"
                 )
         excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
         roles = model.tokenizer_kwargs.get("roles", ("assistant",))

@@ -15,7 +15,16 @@ from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp
 from specgen_runtime.llm.models.head import Scorer, accepts, evaluating
 from specgen_runtime.llm.models.logits import are_ids
 
-__all__ = ["can_pack", "check_vocabulary", "device_of", "scorable", "score_tokens", "states_before"]
+__all__ = [
+    "can_pack",
+    "check_positions",
+    "check_vocabulary",
+    "device_of",
+    "knows_tokens",
+    "scorable",
+    "score_tokens",
+    "states_before",
+]
 
 PACKED_TOKENS = 4096
 """How many tokens are packed at once, unless said: the mask of attention is the square of it."""
@@ -137,8 +146,10 @@ def _runs(
     places = attention.long().cumsum(-1) - 1  # of tokens in their own sequences
     wanted = places[rows, columns]
     lengths = ids.new_zeros(len(ids)).scatter_reduce_(0, rows, wanted, "amax")
+    in_rows = lengths.tolist()
+    check_positions(scorer.model, max(in_rows))
     with evaluating(scorer.model), checkpointing(scorer.model):
-        for members in _groups(lengths.tolist(), packed, max_tokens, max_rows):
+        for members in _groups(in_rows, packed, max_tokens, max_rows):
             index = torch.tensor(members, device=ids.device)
             kept = attention[index] & (places[index] < lengths[index, None])
             inputs, starts = (_packed if packed else _padded)(scorer.model, ids[index], kept, places[index])
@@ -167,8 +178,7 @@ def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:
     Raises:
         ValueError: one is outside the vocabulary.
     """
-    get: Any = getattr(model, "get_input_embeddings", None)
-    size = getattr(get() if callable(get) else None, "num_embeddings", None)
+    size = _vocabulary_of(model)
     if size is None or are_ids(ids, size):
         return
     outside = attention & ((ids < 0) | (ids >= size))
@@ -177,6 +187,44 @@ def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:
         raise ValueError(
             f"row {row}, token {column} is {int(ids[row, column])}, but {type(model).__name__} has a vocabulary of {size} "
             "tokens: is it of another tokenizer?"
+        )
+
+
+def knows_tokens(model: nn.Module, ids: Tensor) -> bool:
+    """Whether ids are all of tokens that a model knows, as far as it says how many these are."""
+    size = _vocabulary_of(model)
+    return size is None or are_ids(ids, size)
+
+
+def _vocabulary_of(model: nn.Module) -> int | None:
+    return getattr(_embeddings_of(model), "num_embeddings", None)
+
+
+def _embeddings_of(model: nn.Module) -> nn.Module | None:
+    get: Any = getattr(model, "get_input_embeddings", None)
+    return get() if callable(get) else None
+
+
+def check_positions(model: nn.Module, length: int) -> None:
+    """Refuse a sequence with more tokens than there are positions in a table of a model, which end a process on a GPU.
+
+    Args:
+        model: the causal model.
+        length: of the longest sequence that it reads.
+
+    Raises:
+        ValueError: it is longer. Models that compute positions read on.
+    """
+    config: Any = getattr(model, "config", None)
+    known: int | None = getattr(config, "max_position_embeddings", None)
+    if known is None or length <= known:
+        return
+    words = _embeddings_of(model)
+    tables = (one for one in model.modules() if isinstance(one, nn.Embedding) and one is not words)
+    if any(known <= one.num_embeddings <= known + 2 for one in tables):  # OPT's has two more
+        raise ValueError(
+            f"a sequence has {length} tokens, but {type(model).__name__} has {known} positions: cut it (max_length), or ask "
+            "for shorter answers (max_new_tokens)"
         )
 
 

@@ -173,7 +173,13 @@ class LogitsScorer:
         selects = accepts(self.model, "logits_to_keep")
         only = {"logits_to_keep": kept} if selects else {}
         with autocasting(self.model, output_head(self.model), self.autocast):
-            logits: Tensor = self.model(**inputs, use_cache=False, **only).logits
+            result = self.model(**inputs, use_cache=False, **only)
+        logits: Tensor | None = getattr(result, "logits", None)
+        if logits is None:
+            raise TypeError(
+                f"{type(self.model).__name__} gives no logits of tokens: load it with its head, by load_model(path) or "
+                "AutoModelForCausalLM"
+            )
         return logits[rows, places if logits.shape[1] == len(kept) else columns]
 
     def logits(self, states: Tensor) -> Tensor:

@@ -35,6 +35,9 @@ class Inputs:
         options: more keywords of `render_batch`, or of the tokenizer for texts.
         max_length: longer sequences are cut.
         prefer_tokens: whether tokens that are in the data stay.
+
+    Raises:
+        ValueError: `max_length` is below 1.
     """
 
     mode: InputMode
@@ -48,6 +51,10 @@ class Inputs:
     options: Mapping[str, Any]
     max_length: int | None
     prefer_tokens: bool | None
+
+    def __post_init__(self) -> None:
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length is at least 1, got {self.max_length}")
 
     @property
     def optional_keys(self) -> list[NestedKey]:

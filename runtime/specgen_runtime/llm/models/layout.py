@@ -38,7 +38,7 @@ class Layout:
         pad_id: the id of padding.
 
     Raises:
-        ValueError: another side, or a width of tensors that are not padded.
+        ValueError: another side, a width of tensors that are not padded, or one below 1.
     """
 
     history: NestedKey
@@ -56,6 +56,8 @@ class Layout:
             raise ValueError(f"padding_side is 'left' or 'right', got {self.side!r}")
         if self.width is not None and not self.padded:
             raise ValueError(f"pad_to={self.width} is the width of padded tensors: set pad_output=True")
+        if self.width is not None and self.width < 1:
+            raise ValueError(f"pad_to is at least 1, got {self.width}")
 
     @property
     def attention_mask(self) -> NestedKey:

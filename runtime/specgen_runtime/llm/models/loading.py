@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from specgen_runtime.extras import import_extra
+from specgen_runtime.llm.models.head import accepts
 from specgen_runtime.reported import ReportedError
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -96,7 +97,7 @@ def load_pair(
         The model, and the tokenizer; None for it if there is none.
 
     Raises:
-        TypeError: the model is neither.
+        TypeError: the model is neither, or reads no tokens.
         OSError: there is no such folder, nor such a name, or it lacks files.
     """
     if isinstance(model, str):
@@ -104,6 +105,10 @@ def load_pair(
         model = load_model(model)
     elif not isinstance(cast("object", model), nn.Module):
         raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
+    elif not accepts(model, "input_ids"):
+        raise TypeError(
+            f"model is one of transformers, which reads input_ids; {type(model).__name__} does not"
+        )
     if tokenizer is None and needs_tokenizer:
         tokenizer = tokenizer_of(model)
     return model, load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.extras import import_extra
 from specgen_runtime.llm.models.autocast import autocasting
-from specgen_runtime.llm.models.body import check_vocabulary, device_of
+from specgen_runtime.llm.models.body import check_positions, check_vocabulary, device_of, knows_tokens
 from specgen_runtime.llm.models.chosen import PLAIN, Warp
 from specgen_runtime.llm.models.head import evaluating, output_head
 
@@ -169,8 +169,13 @@ class GenerationSettings:
             scorable: whether only what a scorer can repeat may change the logits.
 
         Raises:
+            TypeError: the model generates nothing.
             ValueError: something else does, or answers are searched for.
         """
+        if getattr(model, "generation_config", None) is None:
+            raise TypeError(
+                f"{type(model).__name__} generates nothing: load it with its head, by load_model(path) or AutoModelForCausalLM"
+            )
         config = copy.deepcopy(model.generation_config)
         unknown = config.update(
             **{"max_length": None} if "max_new_tokens" in self.further else {},
@@ -240,11 +245,12 @@ def generate_answers(
     empty = [row for row, prompt in enumerate(prompts) if not len(prompt)]
     if empty:
         raise ValueError(f"the prompts of the rows {empty} have no token: there is nothing to go on from")
-    if prompts:
+    if prompts and not knows_tokens(model, torch.cat(list(prompts))):
         together = nn.utils.rnn.pad_sequence(list(prompts), batch_first=True)
         check_vocabulary(model, together, torch.ones_like(together, dtype=torch.bool))
     processors = import_extra("transformers.generation.logits_process", "language models", "llm")
     config = settings.configuration(model, pad, scorable=scorable)
+    check_positions(model, max(map(len, prompts), default=0) + (config.max_new_tokens or 1) - 1)
     asked = [True] * len(prompts) if asked is None else asked
     wanted = [prompt for prompt, one in zip(prompts, asked, strict=True) if one]
     repeated = [prompt for prompt in wanted for _ in range(settings.num_samples or 1)]

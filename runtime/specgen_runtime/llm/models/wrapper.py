@@ -160,7 +160,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if verify_head not in ("once", "always"):
             raise ValueError(f"verify_head is 'once' or 'always', got {verify_head!r}")
         if autocast not in (None, torch.bfloat16, torch.float16):
-            raise ValueError(f"autocast is torch.bfloat16 or torch.float16, got {autocast}")
+            raise ValueError(f"autocast is torch.bfloat16 or torch.float16, got {autocast!r}")
         if layout not in (None, torch.strided):
             raise ValueError(
                 f"rows are lists of strided tensors, got layout={layout}; or set pad_output=True"
