@@ -89,8 +89,8 @@ def plan_file(
     for name, pipeline in checked.pipelines.items():
         from specgen.plan.pipelines.pipeline import plan_pipeline  # only loaded for files that have pipelines
 
-        declared = [*checked.envs.values(), *checked.transforms.values()]
-        by_users = any(one.value.python is not None for one in declared)
+        by_users = any(one.value.python is not None for one in checked.envs.values())
+        by_users |= any(one.value.python is not None for one in checked.transforms.values())
         parts["pipelines", name] = [plan_pipeline(pipeline, imported=by_users)]
         trained |= pipeline_imports(pipeline.value, checked.module)
     further = trained | {
