@@ -116,6 +116,8 @@ def _result(
     message = f"the method `{here[-1]}` is to compute `{term}`, which is no term"
     near = did_you_mean(term, loss.terms)
     help = f"did you mean `{near}`?" if near is not None else f"its terms are {', '.join(loss.terms)}"
+    if loss.extends is not None and near is None:
+        help += f"; a method that is not meant to stay goes with `methods: {{{here[-1]}: drop}}`"
     sink.add(rules.METHOD_TERM.at(file.scalar(*place).span, message, help=help))
     return None
 

@@ -84,7 +84,14 @@ class ActingReader:
         if not able:
             span = self.file.key_span(*self.path, "loss")
             who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
-            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action"))
+            values = next(
+                (one for loss in losses for one in loss.networks if one.role.action is not None), None
+            )
+            help = "take a loss with a policy, or with values of actions"
+            if values is not None:
+                shape = f"`{values.name}` gives {values.role.value}"
+                help = f"{shape}, and a pipeline acts by one value for each action: write the loop over this loss by hand"
+            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action", help=help))
             return ()
         chosen = list({one.group: one for one in reversed(able)}.values())
         chosen.sort(key=able.index)

@@ -117,7 +117,23 @@ def check_reads(
         notes: list[Note] = []
         if dotted(role.key) in env.dropped:
             notes.append(Note(f"{env.dropped[dotted(role.key)]}, drops it", env.span))
-        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=_help(role, key, known)))
+        help = estimated_help(loss) if key in _ESTIMATED else None
+        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=help or _help(role, key, known)))
+
+
+_ESTIMATED = ("advantage", "value_target")
+"""What estimators of advantages write."""
+
+
+def estimated_help(loss: PipelineLoss) -> str | None:
+    """How a loss says that an estimator writes the advantages that it reads; None if it reads none, or values no states."""
+    read = [role.name for role in loss.loss.roles if dotted(role.key) in _ESTIMATED]
+    critics = [network.role.name for network in loss.networks if isinstance(network.head, ValueHead)]
+    if not read or not critics:
+        return None
+    names = " and ".join(f"`{name}`" for name in read)
+    estimator = f"value_estimator: {{default: gae, supports: all, network: {critics[0]}}}"
+    return f"let `{loss.loss.name}` declare `{estimator}`, and say `missing: estimate` of its keys {names}"
 
 
 def _is_read(role: LossRole, outputs: set[str], given: Given) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
+from specgen.check.pipelines.entries import estimated_help
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ValueHead
 from specgen.check.pipelines.losses import is_on_policy
@@ -134,9 +135,8 @@ def _estimation(
     if not supported:
         if given:
             message = f"`{loss.loss.name}` has no value estimator"
-            sink.add(
-                value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help="leave it out")
-            )
+            help = estimated_help(loss) or "leave it out"
+            sink.add(value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help=help))
         return None
     kind = given[0] if given else supported[0]
     if kind not in supported:

@@ -95,4 +95,5 @@ def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
     if item.span.begins_in(file.whole_span("pipelines", name)):
         return item
     notes = (Note("inherited from here", item.span), *item.notes)
-    return replace(item, span=file.span("pipelines", name, "extends"), notes=notes)
+    help = "leave it out: write `drop` in its place" if item.help == "leave it out" else item.help
+    return replace(item, span=file.span("pipelines", name, "extends"), notes=notes, help=help)
