@@ -12,10 +12,14 @@ from specgen.schema.module import Module
 
 
 def models_at(path: Sequence[str | int]) -> list[Any]:
-    """What the models allow at a place of the file: models, kinds of containers and of plain values."""
+    """What the models allow at a place of the file: models, kinds of containers and of plain values.
+
+    What may be one model, or several by names of one's own, is the one where the name is a field of it.
+    """
     options: list[Any] = [Module]
     for part in path:
-        options = [inner for option in options for inner in _step_into(option, str(part))]
+        fields = [inner for one in options if _is_model(one) for inner in _step_into(one, str(part))]
+        options = fields or [inner for option in options for inner in _step_into(option, str(part))]
     return options
 
 

@@ -302,6 +302,8 @@ def _braces_help(
     near = found.text if found.text in fields else suggestion(found.text, fields)
     if near == found.text:
         return f"write `{{{found.text}: {{}}}}`"
+    if len(fields) == 1 and isinstance(found.value, int | float):
+        return f"write `{{{fields[0]}: {found.text}}}`"
     return near or (f"its fields are {', '.join(fields)}" if fields else None)
 
 

@@ -58,7 +58,7 @@ def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
 
 
 def _in_what_is_left_out(parent: Node | None, outer: Place, name: str) -> str | None:
-    """Where the field belongs, if that is within the only field with such a one, which is not there yet."""
+    """Where the field belongs, if that is within the only field with such a one, or within one of several, none of which is there yet."""
     if len(outer) < 2:
         return None
     meant, found = "", dict[str, list[str]]()
@@ -70,11 +70,13 @@ def _in_what_is_left_out(parent: Node | None, outer: Place, name: str) -> str | 
             meant, found[field] = direct, []
         elif kinds:
             meant, found[field] = below[kinds[0]] or "", kinds
-    if len(found) != 1:
+    field, *more = found or [""]
+    kinds = found.get(field, [])
+    if not found or (more and any(found.values())):
         return None
-    ((field, kinds),) = found.items()
     if not kinds:
-        return f"write `{field}: {{{meant}: …}}`"
+        others = f", or in the place of `{field}` {', '.join(f'`{one}`' for one in more)}" if more else ""
+        return f"write `{field}: {{{meant}: …}}`{others}"
     others = (
         f", or in the place of `{kinds[0]}` {', '.join(f'`{one}`' for one in kinds[1:])}" if kinds[1:] else ""
     )

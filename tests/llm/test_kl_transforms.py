@@ -293,6 +293,20 @@ def test_log_probs_of_other_tokens_are_refused() -> None:
         KLComputation("p", "p")
 
 
+@pytest.mark.parametrize("key", [("log_probs", "full"), ("ref_log_probs", "full")], ids=str)
+def test_a_penalty_in_the_place_of_log_probs_is_refused(key: tuple[str, str]) -> None:
+    """Of which a second call would make another penalty."""
+    match = r"the penalty would stand in the place of log-probabilities, at "
+    with pytest.raises(ValueError, match=match):
+        KLComputation(kl_key=key)
+    transform = KLComputation()
+    with pytest.raises(ValueError, match=match):
+        transform.out_keys = [key]
+    with pytest.raises(ValueError, match=match):
+        transform.in_keys = ["kl_penalty", key]
+    assert transform.kl_key == "kl_penalty"
+
+
 # -------------------------------------------------------- KLRewardTransform
 
 

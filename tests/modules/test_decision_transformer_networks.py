@@ -53,6 +53,15 @@ def test_making_one_says_nothing() -> None:
     assert not said
 
 
+@pytest.mark.parametrize("shape", [(0, 6), (2, 0), (2, 0, 6), (0,)], ids=str)
+@pytest.mark.parametrize("cls", [DecisionTransformer, DTActor, OnlineDTActor])
+def test_no_rows_and_no_steps_give_none(cls: Any, shape: tuple[int, ...]) -> None:
+    made = small(cls)(*inputs(*shape[:-1], time=shape[-1]))
+    size = SMALL["n_embd"] if cls is DecisionTransformer else N_ACT
+    for each in made if isinstance(made, tuple) else (made,):
+        assert each.shape == (*shape, size)
+
+
 @pytest.mark.peers
 @pytest.mark.parametrize("name", ["DecisionTransformer", "DTActor", "OnlineDTActor"])
 @pytest.mark.parametrize("batch", [(4,), (2, 3), ()], ids=str)

@@ -109,6 +109,31 @@ def test_samples_that_are_all_alike_have_gradients_that_are_numbers(
     assert torch.func.grad(lambda x: sample_std(x, mask, keep).sum())(x.detach()).count_nonzero() == 0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("statistic", "expected"),
+    [
+        (sample_mean, 0.0),
+        (sample_sum, 0.0),
+        (sample_var, 0.0),
+        (sample_std, 0.0),
+        (sample_max, -torch.inf),
+        (sample_logsumexp, -torch.inf),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_samples_are_as_samples_none_of_which_counts(
+    statistic: Any, expected: float, masked: bool
+) -> None:
+    mask = torch.zeros(0, dtype=torch.bool) if masked else None
+    x = torch.zeros(0, dtype=torch.float64, requires_grad=True)
+    found = statistic(x, mask)
+    assert found.dtype == torch.float64
+    assert found.item() == expected == statistic(torch.ones(3), torch.zeros(3, dtype=torch.bool)).item()
+    found.backward()
+    assert x.grad is not None
+
+
 def test_one_sample_of_each_agent_is_itself() -> None:
     x = torch.tensor([[2.0, -3.0]])
     torch.testing.assert_close(sample_standardized(x, keep=(-2,)), x)

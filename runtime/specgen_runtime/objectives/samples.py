@@ -44,7 +44,7 @@ def sample_mean(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ())
         In the dtype of ``x``, without dimensions; of the shape of ``x`` with ``keep``. 0 of no samples.
     """
     if mask is None and not keep:
-        return x.mean()
+        return x.mean() if x.numel() else x.sum()
     dims = _dims(x, keep)
     if mask is None:
         return _result(x.mean(dims, keepdim=True), x, keep)
@@ -66,7 +66,7 @@ def sample_var(
     if mask is None:
         correction = min(correction, max(_number(x, keep) - 1, 0))
         if not keep:
-            return x.var(correction=correction)
+            return x.var(correction=correction) if x.numel() else x.sum()
         return _result(x.var(_dims(x, keep), correction=correction, keepdim=True), x, keep)
     dims = _dims(x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
@@ -89,9 +89,11 @@ def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) 
 
 
 def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
-    """The largest number of the samples; see `sample_mean`."""
+    """The largest number of the samples, negative infinity of none; see `sample_mean`."""
     x_of = _masked(x, mask, -math.inf)
-    return _result(x_of.amax(_dims(x, keep), keepdim=True), x, keep) if keep else x_of.amax()
+    if keep:
+        return _result(x_of.amax(_dims(x, keep), keepdim=True), x, keep)
+    return x_of.amax() if x_of.numel() else x_of.sum() - math.inf
 
 
 def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:

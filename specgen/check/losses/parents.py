@@ -15,6 +15,7 @@ from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.diagnostics.rules import losses, unread
+from specgen.diagnostics.rules.expressions import UNDEFINED
 from specgen.expr import Function
 from specgen.schema.load import SchemaFile, is_dropped, to_data
 from specgen.schema.loss import Loss
@@ -139,7 +140,8 @@ def said_of_child(
     given = base.made is not None
     for item in found.items:
         if item.span.begins_in(whole):
-            kept.add(item)
+            unknown = item.rule is UNDEFINED and item.help is None
+            kept.add(replace(item, help=_names_of(base)) if unknown else item)
         elif item.severity == "error":
             gone = next((each for each in dropped if item.message == f"undefined name `{each}`"), None)
             if gone in missed:
@@ -153,6 +155,17 @@ def said_of_child(
         elif not given and item.code not in base.allow and item.rule not in _UNREAD:
             kept.add(item)
     return kept
+
+
+def _names_of(base: ParentLoss) -> str | None:
+    """The names that a loss hands on to those that extend it."""
+    sections = {"let": "values", "keys": "keys", "networks": "networks"}
+    found: list[str] = []
+    for section, what in sections.items():
+        node = None if base.node is None else base.node.get(section)
+        if isinstance(node, MappingNode) and node.entries:
+            found.append(f"{what} {', '.join(f'`{key.text}`' for key, _ in node.entries)}")
+    return f"`{base.name}` has the {'; the '.join(found)}" if found else None
 
 
 def dropped_names(file: SchemaFile, name: str) -> dict[str, Span]:

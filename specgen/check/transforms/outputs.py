@@ -12,6 +12,7 @@ from specgen.check.transforms.inverse import COUNTED, OuterTypes
 from specgen.check.transforms.names import transform_key_refusal
 from specgen.check.transforms.roles import PATTERNS, claim_keyword
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import SpecType, parse_type
@@ -137,6 +138,8 @@ class Outputs:
                 )
             )
             return None
+        if self._replaces_action(here, out):
+            return None
         like, spec = self._type(here, out, role)
         interval = None
         if spec is not None and spec.low is not None and spec.high is not None:
@@ -209,6 +212,17 @@ class Outputs:
             return True  # outputs of one key share its keyword; whether their conditions exclude each other is checked
         self._claimed.add(out.keyword)
         return claim_keyword(out.keyword, self.file.span(*here, "keyword"), self.names, self.sink)
+
+    def _replaces_action(self, here: tuple[str, ...], out: OutKey) -> bool:
+        """Report an output under the key of an action that the policy wrote, which a step has yet to take."""
+        field, same = ("name", out.name == "same") if out.key is None else ("key", out.keyword is None)
+        for role in self.roles.values() if same and not out.inverse else ():
+            if role.acted and (out.each == role.name if out.key is None else out.key in role.default):
+                message = f"`{here[-1]}` stands under the key of `{role.name}`, which the policy writes"
+                help = f"give it a key of its own, `{field}: {here[-1]}`"
+                self.sink.add(flow_rules.KEY_COLLISION.at(self.file.span(*here, field), message, help=help))
+                return True
+        return False
 
     def _may_be_left_out(self, here: tuple[str, ...], out: OutKey) -> bool:
         """Whether users can say whether there is an output, if it is `optional: true`."""

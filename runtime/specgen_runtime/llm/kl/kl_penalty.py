@@ -311,6 +311,8 @@ class KLComputation(KLPenalty):
             )
         if name == "in_keys" and keys[0] == keys[1]:
             raise ValueError(f"both log-probabilities are read at {keys[0]!r}")
+        if taken := {*keys} & {*(self.out_keys if name == "in_keys" else self.in_keys)}:
+            raise ValueError(f"the penalty would stand in the place of log-probabilities, at {taken.pop()!r}")
 
     @property
     def gen_log_probs_full_key(self) -> NestedKey:

@@ -127,7 +127,9 @@ class DecisionTransformer(nn.Module):
             )
         embedded = (self.embed_return(return_to_go), self.embed_state(observation), self.embed_action(action))
         tokens = torch.stack(embedded, -2).reshape(batch.numel(), 3 * steps, self.hidden_size)
-        seen = self.transformer(inputs_embeds=self.embed_ln(tokens))["last_hidden_state"]
+        seen = self.embed_ln(tokens)
+        if seen.numel():  # which `transformers` can't be without
+            seen = self.transformer(inputs_embeds=seen)["last_hidden_state"]
         of_observations: Tensor = seen.reshape(*batch, steps, 3, self.hidden_size)[..., 1, :]
         return of_observations
 
