@@ -17,11 +17,13 @@ from specgen.check.language_models.transforms import (
     FROM_COLLECTOR,
     ModelInstance,
     ModelTransform,
+    given_models,
 )
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted, reward_entry
 from specgen.check.param_arguments import check_argument
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import devices as device_rules
 from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import llm as rules
 from specgen.diagnostics.rules import llm_chains as chain_rules
@@ -358,6 +360,27 @@ def check_models(
             message = f"the keyword of the model `{model.name}` would be `{model.keyword}`, which is {what}"
             sink.add(schema_rules.NAME_TAKEN.at(span, message, help="give the model another name"))
         taken[model.keyword] = f"that of the model `{model.name}`"
+    _check_devices(given_models(instances), span, sink)
+
+
+def _check_devices(models: Sequence[CheckedLanguageModel], span: Span, sink: Sink) -> None:
+    """Report models that say accelerators of two kinds; those of Ray's actors may be on other machines."""
+    first = next((model for model in models if _accelerator(model)), None)
+    for model in models:
+        if first is None or _accelerator(model) in (None, _accelerator(first)):
+            continue
+        message = (
+            f"`{model.name}` is on {model.device}, and `{first.name}` on {first.device}: no machine has both"
+        )
+        notes = [Note(f"the device of `{one.name}`", one.place("device")) for one in (model, first)]
+        help = f"write `{_accelerator(first)}:1`, say, for `{model.name}`"
+        sink.add(device_rules.NEVER_MEET.at(span, message, notes=notes, help=help))
+
+
+def _accelerator(model: CheckedLanguageModel) -> str | None:
+    """The kind of accelerator that a model says; None for none."""
+    kind = (model.device or "cpu").partition(":")[0]
+    return None if kind == "cpu" else kind
 
 
 _CONSTRUCTOR = ("source", "shuffle", "batch_size", "seed", "device")

@@ -106,7 +106,7 @@ class ConversationsCheck:
         for optimizer in optimizers:
             self._check_steps(optimizer, models)
         if isinstance(data, OnPolicyData):
-            self._check_width(models[0], data)
+            self._check_width(models[0], data, workers)
             whole = self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_turns(data, whole=whole)
             if workers is not None and whole:
@@ -130,7 +130,8 @@ class ConversationsCheck:
         if self.pipeline.reward:
             span = self.file.key_span(*self.path, "reward")
             message = "a bonus on the rewards of conversations: not available in pipelines yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+            help = "add it in the reward function (`rewards: {…: {python: …}}`), which sees the answers of all that ended"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
 
     def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
         """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
@@ -261,7 +262,7 @@ class ConversationsCheck:
         return whole
 
     def _check_workers(self, workers: CollectingWorkers, data: OnPolicyData) -> None:
-        """Report workers that share the conversations about one prompt, and batches of one worker after the other."""
+        """Report workers that share the conversations about one prompt, and conversations that batches would tear."""
         group = 1 if self.env.chat is None else self.env.chat.group
         groups, count = int(data.num_envs.default) // group, workers.count
         if groups % count.default:
@@ -269,10 +270,12 @@ class ConversationsCheck:
             notes = [Note("the conversations side by side", data.num_envs.span)]
             help = f"write `{workers.kind}: {nearest_divisor(groups, count.default)}`"
             self.sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=help))
-        if not workers.sync:
+        turns = 1 if self.env.chat is None else self.env.chat.max_turns
+        if not workers.sync and turns != 1:
             span = self.file.key_span(*self.path, "workers", "sync")
-            message = "conversations of one worker after the other, of models that are some updates old: not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `sync`"))
+            message = "conversations of several answers, of one worker after the other: not available yet"
+            help = "leave out `sync`, so that a batch waits for the conversations of all workers"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
 
     def _check_turns(self, data: OnPolicyData, *, whole: bool) -> None:
         """Report conversations of several answers that batches would cut, or minibatches of `whole` groups."""
@@ -290,13 +293,19 @@ class ConversationsCheck:
             torn = f"the {turns} answers of a conversation"
             check_whole_rows(data, torn, "conversations", model_rules.TORN, notes, self.sink)
 
-    def _check_width(self, model: CheckedLanguageModel, data: OnPolicyData) -> None:
-        if data.num_steps.default == 1 or model.pad_to is not None:
+    def _check_width(
+        self, model: CheckedLanguageModel, data: OnPolicyData, workers: CollectingWorkers | None
+    ) -> None:
+        """Report rows that can't be stacked over steps; a batch of one worker has as many more as there are workers."""
+        steps, span = data.num_steps.default, data.num_steps.span
+        if workers is not None and not workers.sync:
+            steps, span = steps * workers.count.default, workers.count.span
+        if steps == 1 or model.pad_to is not None:
             return
-        message = f"rows of `{model.name}` have another width in each of {data.num_steps.default} steps"
+        message = f"rows of `{model.name}` have another width in each of {steps} steps"
         notes = [Note("it is declared here", model.span)]
         help = f"write `pad_to: 512`, say, in `{model.name}`"
-        self.sink.add(rules.RAGGED.at(data.num_steps.span, message, notes=notes, help=help))
+        self.sink.add(rules.RAGGED.at(span, message, notes=notes, help=help))
 
 
 def _place(path: tuple[str, ...], loss: PipelineLoss) -> tuple[str, ...]:

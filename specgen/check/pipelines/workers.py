@@ -74,7 +74,7 @@ def check_workers(
     sink: Sink,
 ) -> None:
     """Report what does not bear batches of one worker after the other."""
-    if workers is None or workers.sync or env.chat is not None:  # of conversations another check says it
+    if workers is None or workers.sync:
         return
     span = file.key_span(*path, "workers", "sync")
     if are_recurrent(network for loss in losses for network in loss.networks):

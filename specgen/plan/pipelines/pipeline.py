@@ -137,7 +137,7 @@ def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
         return f"parts.{loss.part('estimator')}(batch)"
     (advantage,) = loss.estimated
     group = 'batch["group"]'
-    if pipeline.workers is not None:
+    if pipeline.workers is not None and pipeline.workers.sync:  # else all are of one worker
         group = f"groups_of_workers({group}, config.{pipeline.workers.count.name})"
     words, function = ['batch["next", "reward"]', group], _group_advantage(pipeline)
     if pipeline.turns is not None:
@@ -292,7 +292,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield from ("ClassVar", "NestedKey", "Sequence")
     if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
         yield _group_advantage(pipeline)
-        yield from () if pipeline.workers is None else ("groups_of_workers",)
+        if pipeline.workers is not None and pipeline.workers.sync:
+            yield "groups_of_workers"
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
     if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):
