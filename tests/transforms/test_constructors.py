@@ -23,6 +23,7 @@ from specgen_std.transforms import (
     RewardSum,
     SelectTransform,
     SqueezeTransform,
+    Stack,
     StepCounter,
     SuccessReward,
     TargetReturn,
@@ -172,6 +173,21 @@ def test_done_flags_stay() -> None:
         TransformedEnv(Walk(2), SelectTransform("position", keep_dones=False)).rollout(2)
     with pytest.raises(ValueError, match="can't drop 'done'"):
         TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)
+    with pytest.raises(ValueError, match="can't drop 'done'"):
+        TransformedEnv(Walk(2), RenameTransform(["done"], [("agents", "done")])).rollout(2)
+    copied = TransformedEnv(Walk(2), RenameTransform(["done"], [("agents", "over")], create_copy=True))
+    assert ("agents", "over") in copied.observation_keys
+    assert ("agents", "over") not in copied.done_keys
+
+
+def test_the_way_back_leaves_what_the_policy_wrote() -> None:
+    outer = TensorDict({"b": torch.ones(2, 3)}, [2])
+    for create_copy in (True, False):
+        rename = RenameTransform(["a"], ["b"], ["a"], ["b"], create_copy=create_copy)
+        assert set(rename.inv(outer).keys()) == {"a", "b"}
+        assert set(rename(rename.inv(outer)).keys()) == ({"a", "b"} if create_copy else {"b"})
+    stack = Stack(["x", "y", "z"], "b", in_key_inv="b", out_keys_inv=["x", "y", "z"], dim=-1)
+    assert set(stack.inv(outer).keys()) == {"b", "x", "y", "z"}
 
 
 @pytest.mark.parametrize("given", [{"loc": 0.5}, {"scale": 2.0}])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -60,6 +62,18 @@ def test_calls_that_do_not_fit(wrong: dict[str, torch.Tensor]) -> None:
         Add(1.0)(**wrong)
     with pytest.raises(TypeError, match="2 tensors"):
         Add(1.0)(torch.ones(1), torch.ones(1))
+
+
+@pytest.mark.parametrize("given", [None, 5, {"a": torch.ones(1)}, [torch.ones(1)]])
+@pytest.mark.parametrize(
+    "make", [lambda: Add(1.0), lambda: RewardSum(), lambda: Compose(Add(1.0), RewardSum())]
+)
+def test_what_is_no_tensordict(make: Callable[[], Transform], given: Any) -> None:
+    name = type(make()).__name__
+    with pytest.raises(TypeError, match=f"{name} takes a tensordict or tensors, got {type(given).__name__}"):
+        make()(given)
+    with pytest.raises(TypeError, match=f"got {type(given).__name__}"):
+        make()(tensordict=given)
 
 
 def test_nested_keys_by_keyword() -> None:

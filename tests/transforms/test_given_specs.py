@@ -8,10 +8,12 @@ from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_runtime.transforms import Compose
 from specgen_std.transforms import (
     CatFrames,
+    CatTensors,
     DoubleToFloat,
     ObservationNorm,
     RewardScaling,
     RewardSum,
+    Stack,
     StepCounter,
     TimeMaxPool,
 )
@@ -44,6 +46,17 @@ def test_the_spec_of_the_only_entry() -> None:
     with pytest.raises(TypeError, match="RewardScaling reads several entries, or says not which"):
         RewardScaling(1.0, 2.0, in_keys=["r", "s"]).transform_reward_spec(Unbounded(1))
     assert RewardScaling(1.0, 2.0).transform_reward_spec(Bounded(0.0, 1.0, (1,))) == Bounded(1.0, 3.0, (1,))
+
+
+@pytest.mark.parametrize("del_keys", [True, False])
+@pytest.mark.parametrize("key", ["a", ("agents", "a")])
+def test_the_spec_of_what_is_written_under_a_key_of_its_own(
+    del_keys: bool, key: str | tuple[str, ...]
+) -> None:
+    image = Bounded(0.0, 1.0, (4, 32))
+    stack = Stack([key], "b", dim=-2, del_keys=del_keys)
+    assert stack.transform_observation_spec(image) == Bounded(0.0, 1.0, (4, 1, 32))
+    assert CatTensors([key], ("c", "b"), del_keys=del_keys).transform_observation_spec(image) == image
 
 
 def test_groups_that_lack_what_is_read_stay() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, is_tensor_collection
 from torch import Tensor, nn
 
 from specgen_runtime.transforms.keys import as_tuple
@@ -37,17 +37,20 @@ def call_with(
         What `run` returns; for tensors the entries that are written (one tensor, or a tuple).
 
     Raises:
-        TypeError: for keywords that are no input's name, or an input that is given twice.
+        TypeError: for what is no tensordict, keywords that are no input's name, or an input that is given twice.
     """
     generator = tensors.get("generator")
     if isinstance(generator, torch.Generator):
         given = {name: value for name, value in tensors.items() if name != "generator"}
         with _drawing_from(transform, generator):
             return call_with(transform, run, keys, data, given)
-    if not data and tensors.keys() == {"tensordict"}:
-        return run(tensors["tensordict"])
-    if len(data) == 1 and not tensors and not isinstance(data[0], Tensor):
-        return run(data[0])
+    whole = [tensors["tensordict"]] if not data and tensors.keys() == {"tensordict"} else list(data)
+    if len(whole) == 1 and (not data or (not tensors and not isinstance(data[0], Tensor))):
+        if not is_tensor_collection(whole[0]):
+            raise TypeError(
+                f"{type(transform).__name__} takes a tensordict or tensors, got {type(whole[0]).__name__}"
+            )
+        return run(whole[0])
     in_keys, out_keys = keys()
     names = {"_".join(as_tuple(key)): key for key in in_keys}
     given = {**dict(zip(names, data, strict=False)), **tensors}

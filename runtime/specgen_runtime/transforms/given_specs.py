@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Composite
-from specgen_runtime.transforms.keys import leaf_keys
+from specgen_runtime.transforms.keys import leaf_keys, normal_key
 
 if TYPE_CHECKING:
     from specgen_runtime.transforms.entries import EntriesTransform
@@ -51,7 +51,9 @@ def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T
                 raise TypeError(
                     f"{type(self).__name__} reads several entries, or says not which: give a Composite of their specs"
                 )
-            return call(self, Composite({reads[0]: specs}))[(writes or reads)[0]]
+            found = call(self, Composite({reads[0]: specs}))
+            added = [key for key in leaf_keys(found) if key != normal_key(reads[0])]
+            return found[added[0] if len(added) == 1 else (writes or reads)[0]]
         twin = self.clone()
         given = specs.clone()
         twin.__dict__.update(_given=given, _data=specs.zero())
