@@ -164,7 +164,7 @@ class ConversationsCheck:
             return
         message = f"`{loss.loss.name}` estimates the distance of the teacher from the student, and the answers are the student's"
         span = self.file.key_span(*_place(self.path, loss), "kl_direction")
-        help = "leave it out: `reverse` is for answers of the student"
+        help = "write `kl_direction: reverse`, which is for answers of the student"
         self.sink.add(model_rules.OTHERS_ANSWERS.at(span, message, help=help))
 
     def _check_truncation(
