@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import torch
-from specgen_std.pipelines.dqn_cartpole import DQNCartPole
+from specgen_runtime.modules import SafeSequential
+from specgen_std.chains.cartpole import CartPoleTrain
+from specgen_std.pipelines.dqn_cartpole import DQNCartPole, DQNCartPoleConfig, update
 from specgen_std.pipelines.ppo_cartpole import PPOCartPole, PPOCartPoleConfig
 
 
@@ -17,13 +19,35 @@ def test_parts_are_named_with_their_classes() -> None:
         "    actor_network: ProbabilisticActor",
         "    critic_network: ValueOperator",
         "    policy: actor_network",
-        "    collector: Collector",
         "    loss: ClipPPOLoss",
         "    estimator: GAE",
         "    actor_optimizer: Adam, lr=0.25",
         "    critic_optimizer: Adam, lr=0.5",
+        "    collector: not asked for yet",
         ")",
     ]
+    assert parts.collector is parts.collector
+    assert repr(parts).splitlines()[-2] == "    collector: Collector"
+
+
+def test_what_collects_has_the_parts_that_took_the_places_of_others() -> None:
+    class Shorter(DQNCartPole):
+        def __init__(self, config: DQNCartPoleConfig) -> None:
+            super().__init__(config)
+            self.env = CartPoleTrain(batch_size=[3], length=0.25)
+            self.policy = SafeSequential(self.value_network)
+            self.optimizer = torch.optim.SGD(self.loss.parameters(), lr=0.5)
+
+    parts = Shorter(DQNCartPoleConfig())
+    batch = next(iter(parts.collector))
+    assert batch.shape[0] == 3
+    assert torch.equal(batch["action"], batch.get("action_value").argmax(-1)), "nothing explores"
+    before = [parameter.clone() for parameter in parts.loss.parameters()]
+    update(parts, batch.reshape(-1))
+    moved = zip(before, parts.loss.parameters(), strict=True)
+    for old, new in moved:
+        assert new.grad is not None
+        assert torch.allclose(new, old - 0.5 * new.grad)
 
 
 def test_no_part_is_told_by_its_address() -> None:

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e29450216dbb013be9451a208c317d2eec7549faa9ccd29bdefb0ee206325681
+# specgen: sha256=fafcc24d9aaa4cc5dfef03f51e845fe9a8e7ed1c0994bb6e0c73b0692d38ee40
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.behavior_cloning import BCLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs import EnvBase
 
 __all__ = ["BCPendulum", "BCPendulumConfig", "BCPendulumMetrics", "train", "update"]
 
@@ -102,12 +105,16 @@ class BCPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
-        self.policy = self.actor_network
+        self.policy: nn.Module = self.actor_network
         self.loss = BCLoss(actor_network=self.actor_network)
-        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+        self.optimizer: torch.optim.Optimizer = AdamW(
+            self.loss.parameters(), lr=config.lr, weight_decay=config.weight_decay
+        )
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d5fb47cac5296a5557092297fa0763ea2848854d266d421594b01e0410c90c36
+# specgen: sha256=11186f35a6a735b020b9689ad8251c46306f8460ee53abeb4a834135cbf38be9
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,12 @@ from specgen_runtime.transforms import MultiStepTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.dqn import DistributionalDQNLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.cartpole import CartPoleTrainData
 
 __all__ = ["C51CartPole", "C51CartPoleConfig", "C51CartPoleMetrics", "train", "update"]
 
@@ -160,9 +167,11 @@ class C51CartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.value_network = value_network(config).to(self.device)
         self.exploration = EGreedyModule(
@@ -172,13 +181,10 @@ class C51CartPole(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(self.value_network, self.exploration)
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = SafeSequential(self.value_network, self.exploration)
         self.loss = DistributionalDQNLoss(value_network=self.value_network, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.multi_step = MultiStepTransform(config.n_step, config.gamma)
         self.sampler = PrioritizedSampler(config.capacity, alpha=config.alpha, beta=config.beta)
         self.buffer = TensorDictReplayBuffer(
@@ -186,6 +192,14 @@ class C51CartPole(PipelineParts):
             sampler=self.sampler,
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[CartPoleTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=35b12ff46f0994b48b547f4e5043ec6aadd41c2533384cddf2be7076dec28b1e
+# specgen: sha256=12006e19103306aa2f338596a93eb0dd7e95cfc6c503670c9cae65f534aa7e3a
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,12 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ddpg import DDPGLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.pendulum import PendulumTrainData
 
 __all__ = ["DDPGPendulum", "DDPGPendulumConfig", "DDPGPendulumMetrics", "train", "update"]
 
@@ -142,9 +149,11 @@ class DDPGPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network().to(self.device)
         self.value_network = value_network().to(self.device)
@@ -156,24 +165,30 @@ class DDPGPendulum(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(self.actor_network, self.exploration)
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=config.num_envs * config.num_steps,
-            total_frames=-1,
-            init_random_frames=config.random_frames,
-        )
+        self.policy: nn.Module = SafeSequential(self.actor_network, self.exploration)
         self.loss = DDPGLoss(
             actor_network=self.actor_network, value_network=self.value_network, delay_actor=True
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.value_network.parameters(), lr=config.critic_lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.value_network.parameters(), lr=config.critic_lr
+        )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[PendulumTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
+            init_random_frames=config.random_frames,
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6bbf24e02fec461a3f723020ac5275a669af6b01eea16912d2d8359603ad9ac1
+# specgen: sha256=e862fe3425d266d71e3e85f9d73d0f6c2d0279ee0a6273271d690902bc1728e7
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,12 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ddpg import DDPGLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.pendulum import PendulumTrainData
 
 __all__ = [
     "DDPGPendulumRecorded", "DDPGPendulumRecordedConfig", "DDPGPendulumRecordedMetrics", "train", "update",
@@ -165,9 +172,11 @@ class DDPGPendulumRecorded(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network().to(self.device)
         self.value_network = value_network().to(self.device)
@@ -181,26 +190,32 @@ class DDPGPendulumRecorded(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(self.actor_network, self.exploration)
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=config.num_envs * config.num_steps,
-            total_frames=-1,
-            init_random_frames=config.random_frames,
-        )
+        self.policy: nn.Module = SafeSequential(self.actor_network, self.exploration)
         self.loss = DDPGLoss(
             actor_network=self.actor_network, value_network=self.value_network, delay_actor=True
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.value_network.parameters(), lr=config.critic_lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.value_network.parameters(), lr=config.critic_lr
+        )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
         )
         self.buffer.extend(load_recorded(config.recorded, self.recorded, at_most=config.capacity))
+
+    @cached_property
+    def collector(self) -> BaseCollector[PendulumTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
+            init_random_frames=config.random_frames,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

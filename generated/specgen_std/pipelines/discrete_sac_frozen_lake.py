@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=28990b2d46f73acc6116bf31561fb9d8561ce126a9cffc281cc2f6e43797c225
+# specgen: sha256=4a8163922d380638448c126c7115a6ccba1346d63b8a8ebfaf5288870d90f893
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,12 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.frozen_lake import FrozenLakeTrain
 from specgen_std.losses.sac import DiscreteSACLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.frozen_lake import FrozenLakeTrainData
 
 __all__ = [
     "DiscreteSACFrozenLake", "DiscreteSACFrozenLakeConfig", "DiscreteSACFrozenLakeMetrics", "train", "update",
@@ -159,20 +166,15 @@ class DiscreteSACFrozenLake(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = FrozenLakeTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = FrozenLakeTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = FrozenLakeTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = FrozenLakeTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=config.num_envs * config.num_steps,
-            total_frames=-1,
-            init_random_frames=config.random_frames,
-        )
+        self.policy: nn.Module = self.actor_network
         self.loss = DiscreteSACLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -180,14 +182,29 @@ class DiscreteSACFrozenLake(PipelineParts):
             target_entropy_weight=config.target_entropy_weight,
             alpha_init=config.alpha_init,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
-        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr
+        )
+        self.temperature_optimizer: torch.optim.Optimizer = Adam(
+            [self.loss.log_alpha], lr=config.temperature_lr
+        )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[FrozenLakeTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
+            init_random_frames=config.random_frames,
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=39fb9b7086fe25dc05dfa60dddb45e9cd20c3a38d1af37fb272387484928a22a
+# specgen: sha256=718c2bd5f8133e69a01ffe5f2d9a86937cba3640d8ebf4acd2dd0baa9a5b656f
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,12 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.dqn import DQNLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.cartpole import CartPoleTrainData
 
 __all__ = ["DQNCartPole", "DQNCartPoleConfig", "DQNCartPoleMetrics", "train", "update"]
 
@@ -131,9 +138,11 @@ class DQNCartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.value_network = value_network().to(self.device)
         self.exploration = EGreedyModule(
@@ -143,19 +152,24 @@ class DQNCartPole(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(self.value_network, self.exploration)
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = SafeSequential(self.value_network, self.exploration)
         self.loss = DQNLoss(
             value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[CartPoleTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:

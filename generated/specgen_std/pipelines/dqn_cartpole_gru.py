@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5a813edae7322cf4637ca40b1d472db7308963ebcfc56ab056501552baa3bb97
+# specgen: sha256=e3bfaa6b282db8b08bd628cb281f4adf32754d866ebd8b97693da40eaeba9e03
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,11 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.dqn import DQNLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
 
 __all__ = ["DQNCartPoleGRU", "DQNCartPoleGRUConfig", "DQNCartPoleGRUMetrics", "train", "update"]
 
@@ -155,11 +161,11 @@ class DQNCartPoleGRU(PipelineParts):
         self.config = config
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.value_network = value_network().to(self.device)
-        self.env = with_primers(
+        self.env: EnvBase[Any, Any] = with_primers(
             CartPoleTrain(batch_size=[config.num_envs], device=self.device), self.value_network
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = with_primers(
+        self.eval_env: EnvBase[Any, Any] = with_primers(
             CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device), self.value_network
         )
         self.exploration = EGreedyModule(
@@ -169,20 +175,25 @@ class DQNCartPoleGRU(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(self.value_network, self.exploration)
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = SafeSequential(self.value_network, self.exploration)
         self.loss = DQNLoss(
             value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity, ndim=2),
             sampler=SliceSampler(slice_len=config.slice_length, init_key=None),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:

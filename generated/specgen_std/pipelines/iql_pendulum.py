@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=98743d2ad4e8ce45b2d0e4ca8a39f0065c31b10f6f4c3478a74c47249279c342
+# specgen: sha256=ece69cfa89a7b377c70cdf6769f0b06993cb7c0a1f841c3937a480d210727ef3
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,10 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.iql import IQLLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
 
 __all__ = ["IQLPendulum", "IQLPendulumConfig", "IQLPendulumMetrics", "train", "update"]
 
@@ -138,12 +142,14 @@ class IQLPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)
         self.value_network = value_network().to(self.device)
-        self.policy = self.actor_network
+        self.policy: nn.Module = self.actor_network
         self.loss = IQLLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -151,8 +157,8 @@ class IQLPendulum(PipelineParts):
             expectile=config.expectile,
             temperature=config.temperature,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

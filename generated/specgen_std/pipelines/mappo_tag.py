@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=91e51044befd1a3a36ede9691ffa0e2b789c0b93b19060cad206af1c8b983450
+# specgen: sha256=f1c65f5a7f0d218515c3de69038c3a22108fb96a5594c38f38b8cc6f5f14ca6c
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,11 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.simple_tag import SimpleTagTrain
 from specgen_std.losses.mappo import MAPPOLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.simple_tag import SimpleTagTrainData
 
 __all__ = ["MAPPOTag", "MAPPOTagConfig", "MAPPOTagMetrics", "train", "update"]
 
@@ -192,18 +198,17 @@ class MAPPOTag(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = SimpleTagTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.adversary_actor_network = adversary_actor_network(self.exploring).to(self.device)
         self.adversary_critic_network = adversary_critic_network().to(self.device)
         self.agent_actor_network = agent_actor_network(self.exploring).to(self.device)
         self.agent_critic_network = agent_critic_network().to(self.device)
-        self.policy = SafeSequential(self.adversary_actor_network, self.agent_actor_network)
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = SafeSequential(self.adversary_actor_network, self.agent_actor_network)
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
@@ -241,9 +246,19 @@ class MAPPOTag(PipelineParts):
         )
         self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
-        self.adversary_optimizer = Adam(self.adversary_loss.parameters(), lr=config.adversary_lr)
-        self.agent_optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
+        self.adversary_optimizer: torch.optim.Optimizer = Adam(
+            self.adversary_loss.parameters(), lr=config.adversary_lr
+        )
+        self.agent_optimizer: torch.optim.Optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[SimpleTagTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed316f50bf391e4c2deb1aaef9324057e7b3ecc20b890f56213b22caa2572d39
+# specgen: sha256=66ff46f5e4549c2b97961ffb65f5412608e19610c42e1f7195fed9603831aa59
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,11 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.ppo import ClipPPOLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.cartpole import CartPoleTrainData
 
 __all__ = ["PPOCartPole", "PPOCartPoleConfig", "PPOCartPoleMetrics", "train", "update"]
 
@@ -143,16 +149,15 @@ class PPOCartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -164,9 +169,21 @@ class PPOCartPole(PipelineParts):
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.critic_network.parameters(), lr=config.critic_lr
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[CartPoleTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

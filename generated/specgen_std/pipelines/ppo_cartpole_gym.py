@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ffd5923555cae0d23f5d1b183e21336fd059679374ab67e8a7395fa7d6a04e48
+# specgen: sha256=cba43c6e5e5887dd877c192d74c2b46085fc43c5948114eb7ddcdcda6fd7091e
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,11 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleGymTrain
 from specgen_std.losses.ppo import ClipPPOLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.cartpole import CartPoleGymTrainData
 
 __all__ = ["PPOCartPoleGym", "PPOCartPoleGymConfig", "PPOCartPoleGymMetrics", "train", "update"]
 
@@ -143,16 +149,15 @@ class PPOCartPoleGym(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SerialEnv(config.num_envs, CartPoleGymTrain, device=self.device)
+        self.env: EnvBase[Any, Any] = SerialEnv(config.num_envs, CartPoleGymTrain, device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SerialEnv(config.evaluate_episodes, CartPoleGymTrain, device=self.device)
+        self.eval_env: EnvBase[Any, Any] = SerialEnv(
+            config.evaluate_episodes, CartPoleGymTrain, device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -164,9 +169,21 @@ class PPOCartPoleGym(PipelineParts):
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.critic_network.parameters(), lr=config.critic_lr
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[CartPoleGymTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, but for the episodes of simulators; buffers are kept beside it."""

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b71e80967440b5db40e029dcf1582843e25c2bb389ecae3fffea62ec2e19c3f4
+# specgen: sha256=48965a0e66f76d02ccc28d396cd4115d28210769025549aa8f4bb1caa43061f8
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
 
 __all__ = ["PPOPendulumGRU", "PPOPendulumGRUConfig", "PPOPendulumGRUMetrics", "train", "update"]
 
@@ -160,17 +165,14 @@ class PPOPendulumGRU(PipelineParts):
         self.memory = memory().to(self.device)
         self.actor_network = actor_network(config, self.memory, self.exploring).to(self.device)
         self.critic_network = critic_network(self.memory).to(self.device)
-        self.env = with_primers(
+        self.env: EnvBase[Any, Any] = with_primers(
             PendulumTrain(batch_size=[config.num_envs], device=self.device), self.actor_network
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = with_primers(
+        self.eval_env: EnvBase[Any, Any] = with_primers(
             PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device), self.actor_network
         )
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -182,8 +184,16 @@ class PPOPendulumGRU(PipelineParts):
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.optimizer: torch.optim.Optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e1011abef391cfa436dc13c96f7c6e0cd4fdd7e8a34714f60872bad0a04944d1
+# specgen: sha256=795a2bc929e1aac02edb42b407bd5b8289f50a84350e855c8ea4ece957d43ca9
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,11 @@ from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarScaled
 from specgen_std.losses.ppo import ClipPPOLoss
 from specgen_std.losses.rnd import RNDLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.mountain_car import MountainCarScaledData
 
 __all__ = ["PPORNDMountainCar", "PPORNDMountainCarConfig", "PPORNDMountainCarMetrics", "train", "update"]
 
@@ -162,18 +168,17 @@ class PPORNDMountainCar(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarScaled(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = MountainCarScaled(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarScaled(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = MountainCarScaled(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
         self.predictor_network = predictor_network().to(self.device)
         self.target_network = target_network().to(self.device).requires_grad_(False)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.agent_loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -195,9 +200,19 @@ class PPORNDMountainCar(PipelineParts):
         self.bonus_reward = RewardBonus(config.bonus_coeff, num_envs=config.num_envs, gamma=config.gamma).to(
             self.device
         )
-        self.agent_optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
-        self.novelty_optimizer = Adam(self.predictor_network.parameters(), lr=config.novelty_lr)
+        self.agent_optimizer: torch.optim.Optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
+        self.novelty_optimizer: torch.optim.Optimizer = Adam(
+            self.predictor_network.parameters(), lr=config.novelty_lr
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[MountainCarScaledData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

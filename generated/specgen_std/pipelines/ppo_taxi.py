@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5566302460c35d7f7f20dce4c201badb56da6463798ab3dc616ffc1dd8724407
+# specgen: sha256=baf7e2c1a74a8871fe212b5ff682f660f6557815a142fe6ef259013328b90c44
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,11 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
 from specgen_std.losses.ppo import ClipPPOLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.taxi import TaxiTrainData
 
 __all__ = ["PPOTaxi", "PPOTaxiConfig", "PPOTaxiMetrics", "train", "update"]
 
@@ -178,16 +184,15 @@ class PPOTaxi(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = TaxiTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = TaxiTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = TaxiTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = TaxiTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(config, self.exploring).to(self.device)
         self.critic_network = critic_network(config).to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -199,9 +204,21 @@ class PPOTaxi(PipelineParts):
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.critic_network.parameters(), lr=config.critic_lr
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[TaxiTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -4,15 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ca8a6083af2af01bea598ed1215e365d97858bcdca64d492ae79fc469d87b74a
+# specgen: sha256=7eddec9c74270c1314808392d8ce2f271b2e09ecf3dfdbf5c2e06ae8e1c21c16
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,12 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousHeld
 from specgen_std.losses.sac import SACLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.collectors import BaseCollector
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.mountain_car import MountainCarContinuousHeldData
 
 __all__ = ["SACMountainCar", "SACMountainCarConfig", "SACMountainCarMetrics", "train", "update"]
 
@@ -152,20 +159,17 @@ class SACMountainCar(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarContinuousHeld(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = MountainCarContinuousHeld(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarContinuousHeld(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = MountainCarContinuousHeld(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=config.num_envs * config.num_steps,
-            total_frames=-1,
-            init_random_frames=config.random_frames,
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = SACLoss(
             actor_network=self.actor_network,
@@ -173,14 +177,29 @@ class SACMountainCar(PipelineParts):
             action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
-        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr
+        )
+        self.temperature_optimizer: torch.optim.Optimizer = Adam(
+            [self.loss.log_alpha], lr=config.temperature_lr
+        )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[MountainCarContinuousHeldData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
+            init_random_frames=config.random_frames,
         )
 
     def state_dict(self) -> dict[str, Any]:

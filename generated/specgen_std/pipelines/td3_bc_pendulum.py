@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=91adc47e15b912ba8ee2e75010ac4c98d44a7ce96169fb8da6c8ebfe0f759ce1
+# specgen: sha256=db3b4e1dd06def20ae5ca2d8ae9fc0ff67a8fa4e8078c5c39b3173154cd21670
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,10 @@ from specgen_runtime.training import (
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.td3 import TD3BCLoss
+
+if TYPE_CHECKING:
+    from specgen_runtime.envs import EnvBase
+    from specgen_runtime.objectives import TargetNetUpdater
 
 __all__ = ["TD3BCPendulum", "TD3BCPendulumConfig", "TD3BCPendulumMetrics", "train", "update"]
 
@@ -124,10 +128,12 @@ class TD3BCPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.actor_network = actor_network().to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)
-        self.policy = self.actor_network
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = TD3BCLoss(
             actor_network=self.actor_network,
@@ -136,9 +142,13 @@ class TD3BCPendulum(PipelineParts):
             action_spec=self.eval_env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
-        self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
+        self.updater: TargetNetUpdater = SoftUpdate(self.loss, tau=config.tau)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr
+        )
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

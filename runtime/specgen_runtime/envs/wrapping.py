@@ -18,6 +18,15 @@ class WrappingEnv(EnvBase[D, S]):
 
     base_env: EnvBase[Any]
 
+    @property
+    def params(self) -> Any:
+        """The parameters of the environment inside, where it is a generated one; assigned, they are given to that."""
+        return self.base_env.params
+
+    @params.setter
+    def params(self, params: Any) -> None:
+        self.base_env.params = params
+
     if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
 
         def __getattr__(self, name: str) -> Any:

@@ -23,6 +23,8 @@ class PipelineParts:
                 continue
             lines.append(f"    {name}: {names.get(id(part)) or _said(part)}\n")
             names.setdefault(id(part), name)
+        if "collector" not in vars(self) and hasattr(type(self), "collector"):
+            lines.append("    collector: not asked for yet\n")
         return f"{type(self).__name__}(\n{''.join(lines)})"
 
 

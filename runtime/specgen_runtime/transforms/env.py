@@ -106,15 +106,6 @@ class TransformedEnv(WrappingEnv[T, S]):
         self._transform.reset_parent()
         self._install(as_transform(transform))
 
-    @property
-    def params(self) -> Any:
-        """The parameters of the environment inside, where it is a generated one; assigned, they are given to that."""
-        return getattr(self.base_env, "params", None)
-
-    @params.setter
-    def params(self, params: Any) -> None:
-        self.base_env.params = params
-
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers any module that is assigned, and never reaches the property.
         if name == "transform":

@@ -1,4 +1,4 @@
-"""Who acts among the parts of a pipeline: the policy, what explores its actions, and what collects by it."""
+"""Who acts among the parts of a pipeline: the policy and what explores its actions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from specgen.check.pipelines.heads_model import PolicyHead, QValueHead, action_k
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import CheckedPipeline, Exploration, PipelineNetwork
 from specgen.code import Code, using
-from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of
-from specgen.plan.pipelines.environments import action_spec, environments, made_part
+from specgen.plan.pipelines.environments import POLICY, action_spec, environments, made_part
 from specgen.plan.pipelines.networks import call_of, call_of_trunk
 from specgen.plan.spec_text import key_text
 
 
 def acting_parts(pipeline: CheckedPipeline) -> Iterator[Code]:
-    """Who acts, and what collects."""
+    """Who acts."""
     copies = acting_copies(pipeline)
     for trunk in trunks_of(copies):
         made = call_of_trunk(trunk, "acting_")
@@ -32,8 +31,6 @@ def acting_parts(pipeline: CheckedPipeline) -> Iterator[Code]:
     if are_recurrent(pipeline.networks):
         yield from environments(pipeline)  # which hold the states of the networks that act
     yield from _policy(pipeline)
-    if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
-        yield made_part("collector", collector_made(pipeline))
 
 
 def acting_copies(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
@@ -48,15 +45,14 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     exploration = acting.exploration
     if exploration is None or isinstance(pipeline.data, RecordedData):
         if len(acting.networks) == 1:
-            yield made_part("policy", using(networks))
+            yield made_part("policy", using(networks), POLICY)
         else:
-            yield made_part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
+            yield made_part("policy", using(f"SafeSequential({networks})", "SafeSequential"), POLICY)
         return
     if exploration.amount is None:
         words = [networks, *(f"{word}=config.{one.name}" for word, one in exploration.settings.items())]
-        yield made_part(
-            "policy", using(f"GSDEPolicy({', '.join(words)}, generator=self.exploring)", "GSDEPolicy")
-        )
+        made = using(f"GSDEPolicy({', '.join(words)}, generator=self.exploring)", "GSDEPolicy")
+        yield made_part("policy", made, POLICY)
         return
     steps: list[str] = []
     for network in acting.networks:
@@ -65,7 +61,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
             part = exploration_part(pipeline, network)
             steps.append(f"self.{part}")
             yield made_part(part, _noise(pipeline, exploration, network))
-    yield made_part("policy", using(f"SafeSequential({', '.join(steps)})", "SafeSequential"))
+    yield made_part("policy", using(f"SafeSequential({', '.join(steps)})", "SafeSequential"), POLICY)
 
 
 def exploration_part(pipeline: CheckedPipeline, network: PipelineNetwork) -> str:

@@ -18,9 +18,19 @@ _STATISTICS = "statistics"
 """The variable for what makes environments that learn together."""
 
 
-def made_part(name: str, value: Code) -> Code:
-    """The statement that makes a part."""
-    return using(f"self.{name} = {value}", *value.uses)
+def made_part(name: str, value: Code, kind: str = "") -> Code:
+    """The statement that makes a part; a class that extends the parts may put another one of that kind in its place."""
+    if not kind:
+        return using(f"self.{name} = {value}", *value.uses)
+    return using(f"self.{name}: {kind} = {value}", *value.uses, *_KINDS[kind])
+
+
+ENV = "EnvBase[Any, Any]"
+POLICY = "nn.Module"
+UPDATER = "TargetNetUpdater"
+OPTIMIZER = "torch.optim.Optimizer"
+_KINDS = {ENV: ("EnvBase", "Any"), POLICY: ("nn",), UPDATER: (UPDATER,), OPTIMIZER: ("torch",)}
+"""What the parts are to a type checker that others may take the place of, and the names that say it."""
 
 
 def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -35,12 +45,12 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
         place = f"self.{device_of(pipeline, 'env')}"
         create = _STATISTICS if learns else pipeline.env.name
         made = _env(pipeline, pipeline.env, create, f"config.{data.num_envs.name}", place)
-        yield made_part("env", finish(pipeline.env, made))
+        yield made_part("env", finish(pipeline.env, made), ENV)
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
     create = f"{_STATISTICS}.frozen" if learns else pipeline.eval_env.name
     made = _env(pipeline, pipeline.eval_env, create, f"config.{limits.episodes.name}", place)
-    yield made_part("eval_env", finish(pipeline.eval_env, made))
+    yield made_part("eval_env", finish(pipeline.eval_env, made), ENV)
 
 
 def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:

@@ -100,7 +100,11 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "CompositeDistribution": Import("tensordict.nn", "CompositeDistribution"),
+    "cached_property": Import("functools", "cached_property"),
     "partial": Import("functools", "partial"),
+    "BaseCollector": Import("specgen_runtime.collectors", "BaseCollector", typing_only=True),
+    "EnvBase": Import("specgen_runtime.envs", "EnvBase", typing_only=True),
+    "TargetNetUpdater": Import("specgen_runtime.objectives", "TargetNetUpdater", typing_only=True),
     **{
         name: Import("specgen_runtime.collectors", name)
         for name in ("MultiAsyncCollector", "MultiSyncCollector", "RayCollector")
@@ -140,6 +144,9 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     acting = [one.language_model for one in pipeline.networks]
     own += [(one.module, one.maker) for one in acting if one is not None]
     made = {name: Import(origin, name) for origin, name in own if origin != module}
+    if pipeline.env.module != module:
+        data = f"{pipeline.env.name}Data"
+        made[data] = Import(pipeline.env.module, data, typing_only=True)
     stand = [one.layers for one in trunks_of(pipeline.networks)]
     stand += [one.layers for one in pipeline.networks]
     for layers in stand:

@@ -32,6 +32,14 @@ class StatePlan:
 
 
 @dataclass(frozen=True)
+class CollectorPlan:
+    """The method that makes the collector: its type, and its statements."""
+
+    type: Code
+    statements: tuple[Code, ...]
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """A loss in an update.
 
@@ -156,6 +164,7 @@ class PipelinePlan:
         recorded: the keys that recorded data have, each with its dtype and shape.
         devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.
+        collector: what makes the collector; None where data are recorded.
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
         may_change: hyper-parameters that a resumed training may change.
@@ -178,6 +187,7 @@ class PipelinePlan:
     recorded: tuple[tuple[Text, Text], ...]
     devices: tuple[Text, ...]
     parts: tuple[Text, ...]
+    collector: CollectorPlan | None
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
     may_change: tuple[str, ...]

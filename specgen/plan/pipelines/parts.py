@@ -18,9 +18,8 @@ from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.pipelines.acting import acting_parts
-from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of, storage_device
-from specgen.plan.pipelines.environments import action_spec, environments, made_part
+from specgen.plan.pipelines.environments import OPTIMIZER, UPDATER, action_spec, environments, made_part
 from specgen.plan.pipelines.language_models import (
     acting_model,
     further_model,
@@ -101,17 +100,15 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         added = f"RewardBonus({given}).to({learning})"
         yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for targets in pipeline.targets:
-        yield made_part(targets.part, _updater(targets))
+        changes = targets.amount.schedule is not None  # then the loop sets its `tau`
+        yield made_part(targets.part, _updater(targets), "" if changes else UPDATER)
     for optimizer in pipeline.optimizers:
-        yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
+        yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer), OPTIMIZER)
         norm = optimizer.max_grad_norm
         if norm is not None and norm.schedule is not None:  # `update` reads what it is at present
             yield made_part(norm_part(optimizer), using(f"config.{norm.name}"))
     if apart:  # behind all that draws first weights: copies change none of them
         yield from acting_parts(pipeline)
-    if pipeline.workers is not None:  # a collector of workers draws a seed, too
-        yield made_part("collector", collector_made(pipeline))
-        yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
     yield from _data(pipeline)
 
 

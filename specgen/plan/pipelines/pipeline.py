@@ -14,6 +14,7 @@ from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.acting import acting_copies, exploration_part
+from specgen.plan.pipelines.collecting import collector_plan
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
@@ -37,6 +38,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline], *, imported: bool) -> Pipel
         recorded=recorded_entries(pipeline),
         devices=tuple(device_parts(pipeline)),
         parts=tuple(parts_of(pipeline)),
+        collector=collector_plan(pipeline),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) and pipeline.limits.keeps_buffer else (),
         may_change=tuple(dict.fromkeys(_may_change(pipeline))),

@@ -62,9 +62,6 @@ class GeneratedEnv(EnvBase[D, S]):
         device: the device of all data; None leaves it open (tensors are on torch's default device).
     """
 
-    params: Any = None
-    """The record of the constructor's keywords, if it has any: what the pure functions take."""
-
     _root_record: ClassVar[type[Any]]
     """The Root record, for the `_read` of this class."""
     _root_keys: ClassVar[tuple[NestedKey, ...]]

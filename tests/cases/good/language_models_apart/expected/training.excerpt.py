@@ -19,14 +19,14 @@ class ChatGRPO(PipelineParts):
         load_weights(self.acting_actor_network, self.actor_network)
         self.acting_actor_network.generator = self.exploring
         self.reference_model = reference_model()
-        self.env = ChatTrain(
+        self.env: EnvBase[Any, Any] = ChatTrain(
             policy=self.acting_actor_network,
             reference=self.reference_model,
             batch_size=[config.num_envs],
             device=self.env_device,
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = ChatTrain(
+        self.eval_env: EnvBase[Any, Any] = ChatTrain(
             policy=self.acting_actor_network,
             reference=self.reference_model,
             batch_size=[config.evaluate_episodes],
@@ -36,17 +36,18 @@ class ChatGRPO(PipelineParts):
             actor_network=self.actor_network.get_new_version(generate=False, input_mode="tokens")
         )
         self.loss.generator = self.drawing
-        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr)
-        self.policy = self.acting_actor_network
-        self.collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=config.num_envs * config.num_steps,
-            total_frames=-1,
-            policy_device=self.policy_device,
-            storing_device=self.data_device,
-        )
+        self.optimizer: torch.optim.Optimizer = AdamW(self.loss.parameters(), lr=config.lr)
+        self.policy: nn.Module = self.acting_actor_network
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
+            policy_device=self.policy_device, storing_device=self.data_device,
+        )
 
     # ...
 

@@ -13,30 +13,35 @@ class ChatGRPO(PipelineParts):
         self.actor_network = policy_model(device=self.device).get_new_version(autocast=torch.bfloat16)
         self.actor_network.generator = self.exploring
         self.reference_model = reference_model(device=self.device).get_new_version(autocast=torch.bfloat16)
-        self.env = ChatTrain(
+        self.env: EnvBase[Any, Any] = ChatTrain(
             policy=self.actor_network,
             reference=self.reference_model,
             batch_size=[config.num_envs],
             device=self.device,
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = ChatTrain(
+        self.eval_env: EnvBase[Any, Any] = ChatTrain(
             policy=self.actor_network,
             reference=self.reference_model,
             batch_size=[config.evaluate_episodes],
             device=self.device,
         )
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = GRPOLoss(
             actor_network=self.actor_network.get_new_version(generate=False, input_mode="tokens")
         )
         self.loss.generator = self.drawing
-        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr)
+        self.optimizer: torch.optim.Optimizer = AdamW(self.loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     # ...
 

@@ -13,20 +13,26 @@ class ChatGRPO(PipelineParts):
         self.actor_network = policy_model(device=self.device)
         self.actor_network.generator = self.exploring
         self.reference_model = reference_model(device=self.device)
-        self.eval_env = ChatTrain(
+        self.eval_env: EnvBase[Any, Any] = ChatTrain(
             policy=self.actor_network,
             reference=self.reference_model,
             batch_size=[config.evaluate_episodes],
             device=self.device,
         )
-        self.policy = self.actor_network
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = GRPOLoss(
             actor_network=self.actor_network.get_new_version(generate=False, input_mode="tokens")
         )
         self.loss.generator = self.drawing
-        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr)
-        self.collector = RayCollector(
+        self.optimizer: torch.optim.Optimizer = AdamW(self.loss.parameters(), lr=config.lr)
+        self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        collector = RayCollector(
             partial(
                 ChatTrain,
                 policy=self.actor_network,
@@ -43,8 +49,8 @@ class ChatGRPO(PipelineParts):
             update_after_each_batch=True,
             cat_results=0,
         )
-        self.collector.set_seed(stream(config.seed, "env"))
-        self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+        collector.set_seed(stream(config.seed, "env"))
+        return collector
 
     # ...
 

@@ -104,7 +104,7 @@ class Training(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SlideTrain(
+        self.env: EnvBase[Any, Any] = SlideTrain(
             gains=[1.0, 0.5],
             difficulty=config.difficulty,
             gusts=config.gusts,
@@ -115,7 +115,7 @@ class Training(PipelineParts):
             device=self.device,
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SlideTrain(
+        self.eval_env: EnvBase[Any, Any] = SlideTrain(
             difficulty=config.evaluate_difficulty,
             mass=config.heavy,
             batch_size=[config.evaluate_episodes],
@@ -124,10 +124,7 @@ class Training(PipelineParts):
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
@@ -139,9 +136,21 @@ class Training(PipelineParts):
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
-        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
+        self.actor_optimizer: torch.optim.Optimizer = Adam(
+            self.actor_network.parameters(), lr=config.actor_lr
+        )
+        self.critic_optimizer: torch.optim.Optimizer = Adam(
+            self.critic_network.parameters(), lr=config.critic_lr
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[SlideTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     # ...
 

@@ -59,16 +59,13 @@ class Pushing(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = Team(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = Team(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = Team(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = Team(batch_size=[config.evaluate_episodes], device=self.device)
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(config, self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.robot_loss = MAPPOLoss(
             actor_network=self.actor_network, critic_network=self.critic_network, entropy_bonus=False
@@ -85,8 +82,16 @@ class Pushing(PipelineParts):
         )
         self.robot_loss.generator = self.drawing
         self.robot_estimator = self.robot_loss.value_estimator
-        self.optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
+        self.optimizer: torch.optim.Optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[TeamData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -38,16 +38,13 @@ class Pushing(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = Team(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = Team(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = Team(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = Team(batch_size=[config.evaluate_episodes], device=self.device)
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.robot_loss = SACLoss(
             actor_network=self.actor_network,
@@ -66,8 +63,8 @@ class Pushing(PipelineParts):
             state_action_value=("robot", "state_action_value"),
         )
         self.robot_loss.generator = self.drawing
-        self.robot_updater = SoftUpdate(self.robot_loss, tau=config.tau)
-        self.optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
+        self.robot_updater: TargetNetUpdater = SoftUpdate(self.robot_loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
         self.sampler = PrioritizedSampler(config.capacity, alpha=config.alpha, beta=config.beta)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
@@ -75,6 +72,14 @@ class Pushing(PipelineParts):
             priority_key=("robot", "td_error"),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[TeamData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:

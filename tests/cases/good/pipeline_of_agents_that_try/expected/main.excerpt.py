@@ -53,9 +53,11 @@ class Hunting(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = SimpleTagTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.adversary_value_network = adversary_value_network().to(self.device)
         self.agent_value_network = agent_value_network().to(self.device)
@@ -75,14 +77,11 @@ class Hunting(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(
+        self.policy: nn.Module = SafeSequential(
             self.adversary_value_network,
             self.adversary_exploration,
             self.agent_value_network,
             self.agent_exploration,
-        )
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
         self.adversary_loss = DQNLoss(value_network=self.adversary_value_network).make_value_estimator(
             ValueEstimators.TD0, gamma=config.gamma
@@ -112,15 +111,23 @@ class Hunting(PipelineParts):
             value_target=("agent", "value_target"),
             action_value=("agent", "action_value"),
         )
-        self.adversary_updater = SoftUpdate(self.adversary_loss, tau=config.tau)
-        self.agent_updater = SoftUpdate(self.agent_loss, tau=config.tau)
-        self.optimizer = Adam(
+        self.adversary_updater: TargetNetUpdater = SoftUpdate(self.adversary_loss, tau=config.tau)
+        self.agent_updater: TargetNetUpdater = SoftUpdate(self.agent_loss, tau=config.tau)
+        self.optimizer: torch.optim.Optimizer = Adam(
             [*self.adversary_loss.parameters(), *self.agent_loss.parameters()], lr=config.lr
         )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[SimpleTagTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:

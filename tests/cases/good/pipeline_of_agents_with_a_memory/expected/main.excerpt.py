@@ -31,19 +31,16 @@ class Pushing(PipelineParts):
         self.memory = memory().to(self.device)
         self.actor_network = actor_network(self.memory, self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
-        self.env = with_primers(
+        self.env: EnvBase[Any, Any] = with_primers(
             TransformedEnv(Team(batch_size=[config.num_envs], device=self.device), InitTracker()),
             self.actor_network,
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = with_primers(
+        self.eval_env: EnvBase[Any, Any] = with_primers(
             TransformedEnv(Team(batch_size=[config.evaluate_episodes], device=self.device), InitTracker()),
             self.actor_network,
         )
-        self.policy = self.actor_network
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
-        )
+        self.policy: nn.Module = self.actor_network
         self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.robot_loss = MAPPOLoss(
             actor_network=self.actor_network, critic_network=self.critic_network
@@ -59,8 +56,16 @@ class Pushing(PipelineParts):
         )
         self.robot_loss.generator = self.drawing
         self.robot_estimator = self.robot_loss.value_estimator
-        self.optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
+        self.optimizer: torch.optim.Optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
+
+    @cached_property
+    def collector(self) -> BaseCollector[Any]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

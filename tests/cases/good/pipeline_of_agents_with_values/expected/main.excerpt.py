@@ -50,9 +50,11 @@ class Crossings(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CrossingTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[Any, Any] = CrossingTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CrossingTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[Any, Any] = CrossingTrain(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.robot_actor_network = robot_actor_network().to(self.device)
         self.robot_value_network = robot_value_network().to(self.device)
@@ -76,14 +78,11 @@ class Crossings(PipelineParts):
             generator=self.exploring,
             device=self.device,
         )
-        self.policy = SafeSequential(
+        self.policy: nn.Module = SafeSequential(
             self.robot_actor_network,
             self.robot_exploration,
             self.walker_actor_network,
             self.walker_exploration,
-        )
-        self.collector = Collector(
-            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
         self.robot_loss = DDPGLoss(
             actor_network=self.robot_actor_network, value_network=self.robot_value_network
@@ -107,13 +106,13 @@ class Crossings(PipelineParts):
             priority=("walker", "td_error"),
             state_action_value=("walker", "state_action_value"),
         )
-        self.robot_updater = SoftUpdate(self.robot_loss, tau=config.tau)
-        self.walker_updater = SoftUpdate(self.walker_loss, tau=config.tau)
-        self.actors_optimizer = Adam(
+        self.robot_updater: TargetNetUpdater = SoftUpdate(self.robot_loss, tau=config.tau)
+        self.walker_updater: TargetNetUpdater = SoftUpdate(self.walker_loss, tau=config.tau)
+        self.actors_optimizer: torch.optim.Optimizer = Adam(
             [*self.robot_actor_network.parameters(), *self.walker_actor_network.parameters()],
             lr=config.actors_lr,
         )
-        self.critics_optimizer = Adam(
+        self.critics_optimizer: torch.optim.Optimizer = Adam(
             [*self.robot_value_network.parameters(), *self.walker_value_network.parameters()],
             lr=config.critics_lr,
         )
@@ -121,6 +120,14 @@ class Crossings(PipelineParts):
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
             generator=torch.Generator().manual_seed(stream(config.seed, "buffer")),
+        )
+
+    @cached_property
+    def collector(self) -> BaseCollector[CrossingTrainData]:
+        """What collects: it is made when it is first asked for, of the parts as they are then."""
+        config = self.config
+        return Collector(
+            self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
     def state_dict(self) -> dict[str, Any]:
