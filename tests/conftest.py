@@ -3,6 +3,7 @@ of garbage, no seeds for devices that are not there, and property tests that try
 (`--hypothesis-profile=explore` looks for others).
 """
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from tests.pairwise import thinned
+from tests.python_processes import STARTUP
 from tests.sizes import THOROUGH
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -145,6 +147,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
         # Of the Ray cluster of this run: its processes and no others may use it.
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTUP), os.environ.get("PYTHONPATH"))))
+        atexit.register(gc.freeze)
         if config.getoption("numprocesses", None):
             return  # it runs no test itself, and torch takes seconds to import
     try:

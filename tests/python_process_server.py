@@ -3,6 +3,7 @@
 Its arguments are modules that it imports at first.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -61,6 +62,7 @@ def run(arguments: list[str]) -> None:
 
 for module in sys.argv[1:]:
     import_module(module)
+gc.freeze()  # copies do not look for garbage among what they share, of which each would have to make its own
 program = next_program()
 if program is not None:
     become(program)

@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 
 SERVER = Path(__file__).with_name("python_process_server.py")
+STARTUP = Path(__file__).with_name("startup")
+"""Where each Python that tests start finds `sitecustomize`."""
 
 
 def run_python(
@@ -57,8 +59,8 @@ def run_python(
 @cache
 def _server(imported: tuple[str, ...]) -> subprocess.Popen[str]:
     """The server that has imported these modules, too; it ends with this process."""
-    left_out = ("PYTHONPATH", "PYTHONHASHSEED")  # hashes of texts differ from those of this process
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {**os.environ, "PYTHONPATH": str(STARTUP)}
+    environment.pop("PYTHONHASHSEED", None)  # hashes of texts differ from those of this process
     server = subprocess.Popen(
         [sys.executable, str(SERVER), "tensordict", *imported],
         stdin=subprocess.PIPE,
