@@ -84,21 +84,22 @@ def check_gym_env(
             )
         )
         return None
+    observed, acted = dict(_leaves(record.observation)), dict(_leaves(record.action, ("action",)))
     if isinstance(record.observation, Space):
-        spaces: dict[Key, Space] = {("observation",): record.observation}
-    else:
-        spaces = dict(_leaves(record.observation))
-        _check_keys(file, path, spaces, env.gymnasium.id, sink)
-    observation = [_entry(file, path, key, "observation", space, env, sink) for key, space in spaces.items()]
-    action = _entry(file, path, ("action",), "action", record.action, env, sink)
-    if sink.has_errors or action is None or None in observation:
+        observed = {("observation",): record.observation}
+    _check_keys(file, path, observed, acted, env.gymnasium.id, sink)
+    observation = [
+        _entry(file, path, key, "observation", space, env, sink) for key, space in observed.items()
+    ]
+    action = [_entry(file, path, key, "action", space, env, sink) for key, space in acted.items()]
+    if sink.has_errors or None in action or None in observation:
         return None
     return Checked(
         CheckedEnv(
             name=name,
             module=module,
             doc=" ".join(env.doc.split()) or f"Gymnasium's `{env.gymnasium.id}`.",
-            action=(action,),
+            action=tuple(entry for entry in action if entry is not None),
             observation=tuple(entry for entry in observation if entry is not None),
             reward=(reward_entry(("reward",)),),
             done_dims={(): ()},
@@ -113,23 +114,32 @@ def check_gym_env(
     )
 
 
-def _leaves(spaces: Spaces, group: Key = ()) -> Iterator[tuple[Key, Space]]:
+def _leaves(spaces: Space | Spaces, group: Key = ()) -> Iterator[tuple[Key, Space]]:
+    if isinstance(spaces, Space):
+        yield group, spaces
+        return
     for name, space in spaces.items():
-        if isinstance(space, Space):
-            yield (*group, name), space
-        else:
-            yield from _leaves(space, (*group, name))
+        yield from _leaves(space, (*group, name))
 
 
-def _check_keys(file: SchemaFile, path: tuple[str, ...], keys: Iterable[Key], id: str, sink: Sink) -> None:
-    """The keys of a Dict space become names of generated code, beside those that each environment has."""
+def _check_keys(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    observed: Iterable[Key],
+    acted: Iterable[Key],
+    id: str,
+    sink: Sink,
+) -> None:
+    """The keys of Dict spaces become names of generated code, beside those that each environment has."""
     span = file.span(*path, "gymnasium", "id")
     words = {**_OWN, **reserved_in_env(path[-1], ())}
     written: dict[str, Key] = {}
-    for key in keys:
-        shown = f"the observation key `{dotted(key)}` of `{id}`"
-        refused = next((why for part in key if (why := key_refusal(part, foreign=True))), None)
-        if reason := refused or words.get(key[0]) or words.get("_".join(key)):
+    keys = [*(("observation", key, 0) for key in observed), *(("action", key, 1) for key in acted)]
+    for role, key, own in keys:
+        shown = f"the {role} key `{dotted(key)}` of `{id}`"
+        refused = next((why for part in key[own:] if (why := key_refusal(part, foreign=True))), None)
+        taken = None if own else words.get(key[0]) or words.get("_".join(key))
+        if reason := refused or taken:
             sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: {reason}"))
         elif (other := written.setdefault("_".join(key), key)) != key:
             message = f"{shown} and `{dotted(other)}` are the same name in Python"
@@ -142,11 +152,12 @@ def _entry(
     categorical = env.gymnasium is not None and env.gymnasium.categorical_action_encoding
     spec = _spec(space, one_hot=role == "action" and not categorical)
     if spec is None or spec.dtype not in CONCRETE:
+        part = "" if key == (role,) else f" `{dotted(key)}`"
         sink.add(
             gym_rules.UNSUPPORTED_SPACE.at(
                 file.span(*path, "gymnasium", "id"),
-                f"the {role} space of `{env.gymnasium.id if env.gymnasium else ''}` is a {space.kind} of {space.dtype}, "
-                "which specs can't say yet",
+                f"the {role} space{part} of `{env.gymnasium.id if env.gymnasium else ''}` is a {space.kind} of "
+                f"{space.dtype}, which specs can't say yet",
             )
         )
         return None

@@ -147,8 +147,8 @@ def record(id: str, kwargs: Mapping[str, Any], modules: Sequence[str] = ()) -> R
         ) from error
     try:
         return Record(
-            observation=_observation(id, env.observation_space),
-            action=_space(id, "action", env.action_space),
+            observation=_spaces(id, "observation", env.observation_space),
+            action=_spaces(id, "action", env.action_space),
             max_episode_steps=None if env.spec is None else env.spec.max_episode_steps,
             module=registered_by.get(id),
         )
@@ -212,14 +212,21 @@ def _version(id: str) -> int:
     return int(tail) if tail.isdecimal() else -1
 
 
-def _observation(id: str, space: Any, what: str = "observation") -> Space | Spaces:
-    if type(space).__name__ != "Dict":
+def _spaces(id: str, what: str, space: Any) -> Space | Spaces:
+    kind = type(space).__name__
+    if kind == "Tuple" and what.startswith("action"):
+        parts = {f"part_{at}": part for at, part in enumerate(space.spaces)}
+    elif kind == "Dict":
+        parts = space.spaces
+    else:
         return _space(id, what, space)
-    if wrong := next((key for key in space.spaces if not isinstance(key, str)), None):
+    if wrong := next((key for key in parts if not isinstance(key, str)), None):
         message = f"the {what} space of '{id}' has the key {wrong!r}, which is no text"
         raise _CannotRecordError(UNSUPPORTED_SPACE, message)
+    if not parts and what.startswith("action"):
+        raise _CannotRecordError(UNSUPPORTED_SPACE, f"the {what} space of '{id}' holds nothing")
     # sorted, as in the lock file: the first build gives the bytes of all others
-    return {key: _observation(id, part, f"{what} '{key}'") for key, part in sorted(space.spaces.items())}
+    return {key: _spaces(id, f"{what} '{key}'", part) for key, part in sorted(parts.items())}
 
 
 def _space(id: str, what: str, space: Any) -> Space:

@@ -11,7 +11,7 @@ from specgen.values import dataclass
 
 Bound = float | list["Bound"]
 Spaces = Mapping[str, "Space | Spaces"]
-"""The spaces of a Dict by key; a Dict may hold others."""
+"""The spaces of a Dict by key, of a Tuple as `part_0` and so on; each may hold others."""
 
 
 Kind = Literal["box", "discrete", "multi_discrete", "multi_binary"]
@@ -48,13 +48,13 @@ class Record:
 
     Attributes:
         observation: its observation space, or spaces by key.
-        action: its action space.
+        action: its action space, or spaces by key.
         max_episode_steps: its time limit.
         module: the module that registers it, where Gymnasium itself does not.
     """
 
     observation: Space | Spaces
-    action: Space
+    action: Space | Spaces
     max_episode_steps: int | None = None
     module: str | None = None
 
@@ -90,7 +90,7 @@ def _record(data: Mapping[str, Any]) -> Record:
     most, module = data.get("max_episode_steps"), data.get("module")
     return Record(
         _spaces(data["observation"]),
-        _space(data["action"]),
+        _spaces(data["action"]),
         None if most is None else _whole(most, 1),
         None if module is None else _module(module),
     )
@@ -143,7 +143,7 @@ def _bound(value: Any, number: type[int | float]) -> Any:
 def _plain_record(record: Record) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "observation": _plain_spaces(record.observation),
-        "action": _plain_space(record.action),
+        "action": _plain_spaces(record.action),
         "max_episode_steps": record.max_episode_steps,
     }
     return plain if record.module is None else {**plain, "module": record.module}

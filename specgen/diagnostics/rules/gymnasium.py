@@ -83,8 +83,8 @@ UNSUPPORTED_SPACE = Rule(
     "Gymnasium space without a spec",
     """
 An observation or action space of this environment has no counterpart among the specs that can be
-declared: `Sequence`, `Graph` and `OneOf` have no fixed shape, `Text` is no tensor, a `Tuple` has no
-keys, a `Box` of `bool` has no bounds, and the actions of a `Dict` are several.
+declared: `Sequence`, `Graph` and `OneOf` have no fixed shape, `Text` is no tensor, a `Tuple` of observations
+has no keys, and a `Box` of `bool` has no bounds.
 
 Wrap the environment in one with spaces of fixed shape, and register that, in a module which
 `gymnasium-modules` of `[tool.specgen]` names:
@@ -115,11 +115,11 @@ Delete the file and run `specgen build` where Gymnasium is installed.
 
 UNUSABLE_KEY = Rule(
     "SG707",
-    "observation key that can't be a name",
+    "key of Gymnasium's that can't be a name",
     """
 The keys of a `Dict` observation become keys of the tensordict and fields of the generated records, so they
 are Python names, and none of those that every environment has (`action`, `reward`, `done`, `terminated`,
-`truncated`).
+`truncated`). Those of a `Dict` of actions stand below `action`, and are Python names, too.
 
 Wrap the environment in one with other keys, and register that.
 """,

@@ -121,6 +121,7 @@ class GymPlan:
         lifts: whether rollouts make tensors once for all steps.
         row_reads: the keys of the root that a step of NumPy's reads.
         inverse: what it is given, of what the policy writes; None where it is given that.
+        several: whether it takes several actions, the parts of a Dict or a Tuple.
     """
 
     id: str
@@ -131,6 +132,7 @@ class GymPlan:
     lifts: bool = False
     row_reads: tuple[str, ...] = ()
     inverse: CallPlan | None = None
+    several: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Each function looks at a space and its spec once and returns what converts the a
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.gymnasium import NOT_ARRAYS, space_kind
 from specgen_runtime.specs.stacks.stacked import Stacked
 
-__all__ = ["action_decoder", "actions_decoder"]
+__all__ = ["action_decoder", "action_leaves", "actions_decoder", "leaves_decoder"]
 
 _FEW = 32
 """Up to so many elements, Python's lists are faster than operations on tensors."""
@@ -49,6 +49,61 @@ def action_decoder(space: Any, spec: TensorSpec) -> Convert:
     if kind == "MultiDiscrete":
         return _multi_discrete_decoder(space, spec)
     return _array_decoder(space)
+
+
+def action_leaves(space: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The action spaces that are no Dict or Tuple, by where they stand in those.
+
+    The parts of a Dict have its keys, those of a Tuple are called `part_0`, `part_1` and so on.
+    """
+    inner = _named_parts(space)
+    if inner is None:
+        return {place: space}
+    found: dict[tuple[str, ...], Any] = {}
+    for name, part in inner.items():
+        found |= action_leaves(part, (*place, name))
+    return found
+
+
+def leaves_decoder(space: Any, specs: Mapping[tuple[str, ...], TensorSpec]) -> Callable[..., Any]:
+    """Return the function from values of all `specs`, in their order, to a Gymnasium action.
+
+    Args:
+        space: the action space.
+        specs: of the `action_leaves` of the space, by the same places.
+    """
+    decoders = [action_decoder(found, specs[place]) for place, found in action_leaves(space).items()]
+    order = list(specs)
+    if order == [()]:
+        return decoders[0]
+    at = {
+        place: (order.index(place), decode)
+        for place, decode in zip(action_leaves(space), decoders, strict=True)
+    }
+    gathered = _gatherer(space, (), at)
+    return lambda *values: gathered(values)
+
+
+def _gatherer(
+    space: Any, place: tuple[str, ...], at: Mapping[tuple[str, ...], tuple[int, Convert]]
+) -> Convert:
+    """The function from the values of all leaves to the action of one space."""
+    inner = _named_parts(space)
+    if inner is None:
+        index, decode = at[place]
+        return lambda values: decode(values[index])
+    makers = {name: _gatherer(part, (*place, name), at) for name, part in inner.items()}
+    if space_kind(space) == "Tuple":
+        return lambda values: tuple(make(values) for make in makers.values())
+    return lambda values: {name: make(values) for name, make in makers.items()}
+
+
+def _named_parts(space: Any) -> Mapping[str, Any] | None:
+    """The parts of a Dict or a Tuple, by name; None of any other space."""
+    kind = space_kind(space)
+    if kind == "Tuple":
+        return {f"part_{at}": part for at, part in enumerate(space.spaces)}
+    return space.spaces if kind == "Dict" else None
 
 
 def _array_decoder(space: Any) -> Convert:

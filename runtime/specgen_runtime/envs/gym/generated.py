@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,18 +15,18 @@ from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks
 from specgen_runtime.envs.generated.specs import EnvSpecs
-from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
+from specgen_runtime.envs.gym.actions import actions_decoder, leaves_decoder
 from specgen_runtime.envs.gym.policy_rollout import GymRecordSteps
 from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.row_statistics import RowStatistics
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
-from specgen_runtime.envs.gym.space_mismatch import GymSpaceMismatch
+from specgen_runtime.envs.gym.space_mismatch import GymSpaceMismatch, compare_spaces
 from specgen_runtime.envs.gym.values import NOT_RAISED, leaves_encoder, reward_tensor, value_encoder
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.rollout import RolloutOptions
-from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
-from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
+from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING, Array
 
 __all__ = ["GeneratedGymEnv"]
@@ -107,12 +108,13 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         else:
             self._encode_all = leaves_encoder(self._gym.observation_space, observations)
         action_space = self._gym.action_space
-        action = next(iter(actions.values(True, True)))
-        self._decode = action_decoder(action_space, action)
+        single_action = _is_leaf(action_space)
+        leaves = {() if single_action else as_tuple(key)[1:]: leaf for key, leaf in actions.items(True, True)}
+        self._decode = leaves_decoder(action_space, leaves)
         self._row_format: RowFormat | None = None
-        if self._single_observation and space_kind(action_space) != "Dict":
+        if self._single_observation and single_action:
             self._row_format = row_format(self._gym.observation_space, spec)
-        self._decode_all = actions_decoder(action_space, action)
+            self._decode_all = actions_decoder(action_space, leaves[()])
         self._off_cpu = self._device is not None and self._device.type != "cpu"
 
     def _check_gym(self, specs: EnvSpecs) -> None:
@@ -121,37 +123,14 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         Raises:
             GymSpaceMismatch: naming the key, what is declared and what was found.
         """
-        categorical = any(
-            isinstance(leaf, Categorical | MultiCategorical) for leaf in specs.action.values(True, True)
-        )
-        self._compare(specs.action, self._gym.action_space, "action", categorical)
-        encoded = any(
-            isinstance(leaf, Categorical | MultiCategorical) for leaf in specs.observation.values(True, True)
-        )
-        self._compare(specs.observation, self._gym.observation_space, "observation", encoded)
+        compare = partial(compare_spaces, self._gym_id, device=self._device)
+        compare(specs.action, self._gym.action_space, "action")
+        compare(specs.observation, self._gym.observation_space, "observation")
         declared = self._gym_kwargs.get("max_episode_steps", self._gym_max_episode_steps)
         declared = None if declared == -1 else declared
         found = None if self._gym.spec is None else self._gym.spec.max_episode_steps
         if declared != found:
             raise GymSpaceMismatch(self._gym_id, "max_episode_steps", declared, found)
-
-    def _compare(self, declared: Composite, space: Any, default: str, categorical: bool) -> None:
-        found: TensorSpec = space_to_spec(space, categorical_action_encoding=categorical, device=self._device)
-        expected = dict(declared.items())
-        if not isinstance(found, Composite):
-            if len(expected) != 1:
-                raise GymSpaceMismatch(self._gym_id, default, sorted(expected), f"one space, {found}")
-            key, spec = next(iter(expected.items()))
-            if spec != found:
-                raise GymSpaceMismatch(self._gym_id, key, spec, found)
-            return
-        for key, spec in expected.items():
-            other = found.get(key, None)
-            if other is None or spec != other:
-                raise GymSpaceMismatch(self._gym_id, key, spec, other)
-        for key in found.keys():  # noqa: SIM118
-            if key not in expected:
-                raise GymSpaceMismatch(self._gym_id, key, None, found[key])
 
     def __getstate__(self) -> dict[str, Any]:
         # What converts between Gymnasium's data and tensors is closures over the spaces: made again by `_build`.
@@ -171,19 +150,19 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         return self._gym_firsts(not_done, observed)
 
     def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
-        observation, reward, terminated, truncated = self._gym_step(actions[0])
+        observation, reward, terminated, truncated = self._gym_step(*actions)
         done = terminated | truncated
         return self._next_record(*_listed(observation), done, terminated, truncated, reward)
 
-    def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:
+    def _gym_action(self, actions: tuple[Tensor, ...]) -> Any:
         """Gymnasium's action as a tensor of its declared spec, for any leading dimensions if it draws nothing.
 
-        Called where `_gym_inverts` is set.
+        It is a tuple of them where Gymnasium takes several. Called where `_gym_inverts` is set.
 
         Args:
             actions: what the policy wrote, in the order of `action_keys`.
         """
-        return actions[0]
+        return actions[0] if len(actions) == 1 else actions
 
     # what `_fresh` and `_advance` call
 
@@ -198,16 +177,17 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         observation, _info = source.reset(kwargs)
         return self._encode_all(observation)
 
-    def _gym_step(self, action: Tensor) -> tuple[Any, Tensor, Tensor, Tensor]:
+    def _gym_step(self, *actions: Tensor) -> tuple[Any, Tensor, Tensor, Tensor]:
         """Take a step.
 
         Args:
-            action: a tensor as declared: class index, one-hot vector or numbers.
+            actions: a tensor as declared: class index, one-hot vector or numbers; of a Dict or a Tuple one for each
+                part, in the order of the action specs.
 
         Returns:
             The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
         """
-        observation, reward, terminated, truncated, _info = self._gym_source.step(self._decode(action))
+        observation, reward, terminated, truncated, _info = self._gym_source.step(self._decode(*actions))
         new = torch.from_numpy
         gain = reward_tensor(reward)
         if self._stacking:

@@ -1,6 +1,6 @@
 """Distributions of actions, on those of torch.distributions."""
 
-from tensordict.nn import AddStateIndependentNormalScale, NormalParamExtractor
+from tensordict.nn import AddStateIndependentNormalScale, CompositeDistribution, NormalParamExtractor
 
 from specgen_runtime.modules.distributions.choices import log_probs, probs
 from specgen_runtime.modules.distributions.continuous import (
@@ -42,6 +42,7 @@ __all__ = [
     "AddStateIndependentNormalScale",
     "BetaParamExtractor",
     "Categorical",
+    "CompositeDistribution",
     "Delta",
     "IndependentBernoulli",
     "IndependentNormal",
