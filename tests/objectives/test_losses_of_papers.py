@@ -129,6 +129,24 @@ def test_quantile_dqn(papers: ModuleType) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_rewards_and_flags_that_are_none_are_named_by_where_they_stand(papers: ModuleType) -> None:
+    network = nn.Sequential(nn.Linear(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
+    loss, data = papers.QuantileDQNLoss(network, action_space="categorical"), discrete(16)
+    with pytest.raises(
+        KeyError, match=r"the reward \('next', 'reward'\) is not in the tensordict; it holds \('next'"
+    ):
+        loss(data.exclude(("next", "reward")))
+    with pytest.raises(
+        RuntimeError, match=r"\('next', 'reward'\), the reward, has the shape \[16, 1\]; got \[16\]"
+    ):
+        loss(data.clone().set(("next", "reward"), torch.zeros(16)))
+    flags = data["next", "terminated"].float()
+    with pytest.raises(
+        RuntimeError, match=r"\('next', 'terminated'\), terminated, must be a bool tensor, got .*float"
+    ):
+        loss(data.clone().set(("next", "terminated"), flags))
+
+
 class Critic(nn.Module):
     def __init__(self) -> None:
         super().__init__()

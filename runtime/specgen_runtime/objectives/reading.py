@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.envs.packing import fast_td, peek
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import entry_if_there, listed, required
@@ -72,16 +73,28 @@ class ReadingModule(FunctionalModule):
         return value
 
     def _read_signal(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``, a reward or a flag of each sample: ``[*batch, 1]``.
+        """The tensor under ``key`` of the next record that plays ``role``, a reward or a flag of each sample: ``[*batch, 1]``.
 
         Raises:
-            RuntimeError: if it has another shape, such as ``[*batch]``, which would be paired with other samples.
+            KeyError: if there is none.
+            RuntimeError: if it has another shape, such as ``[*batch]``, which would be paired with other samples, or is a flag
+                and not bool.
         """
+        owner = type(self).__name__
+        if entry_if_there(tensordict, key, owner=owner, role=f"the {role}") is None:
+            found = listed(TensorDict({"next": tensordict}, tensordict.batch_size))
+            raise KeyError(
+                f"{owner}: the {role} {next_key(key)!r} is not in the tensordict; it holds {found}"
+            )
         value = self._read(tensordict, key, role)
         if value.shape != (*tensordict.batch_size, 1):
             raise RuntimeError(
-                f"{type(self).__name__}: {key!r}, the {role}, has the shape {[*tensordict.batch_size, 1]}; "
+                f"{owner}: {next_key(key)!r}, the {role}, has the shape {[*tensordict.batch_size, 1]}; "
                 f"got {list(value.shape)}"
+            )
+        if role in ("done", "terminated", "truncated") and value.dtype is not torch.bool:
+            raise RuntimeError(
+                f"{owner}: {next_key(key)!r}, {role}, must be a bool tensor, got {value.dtype}"
             )
         return value
 

@@ -117,7 +117,8 @@ def param_doc(loss: CheckedLoss, param: Parameter) -> str:
     auto = f", which is {_said(loss, kept)}" if kept is not None and kept.auto is not None else ""
     if auto and kept is not None and kept.auto_when is not None:
         auto += f" where {condition_text(condition_of(kept.auto_when))}"
-    what = param.doc or f"{optional_annotation(param)}."
+    what = f"{param.doc or optional_annotation(param)}".rstrip()
+    what = what if what.endswith((".", "!", "?")) else f"{what}."
     return f"{what} Defaults to {literal(param.default)}{auto}{limits}."
 
 

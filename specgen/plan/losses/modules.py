@@ -24,7 +24,7 @@ def module_plans(loss: CheckedLoss) -> Iterator[ModulePlan]:
 def module_docs(loss: CheckedLoss) -> Iterator[str]:
     """What the constructor's docstring says of them."""
     for one in loss.modules:
-        what = one.doc or f"a `{PROTOCOLS[one.protocol]}`."
+        what = f"{(one.doc or f'a `{PROTOCOLS[one.protocol]}`').rstrip('.')}."
         yield from hanging(f"{one.name}: {what}" + (" Defaults to None." if one.optional else ""))
 
 

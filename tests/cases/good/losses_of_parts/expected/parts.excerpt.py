@@ -30,8 +30,8 @@ class BonusLoss(LossModule):
 
         Args:
             actor_network: the policy
-            weight: a number, or one of each part Defaults to 0.1, >= 0.
-            samples: how many draws estimate an entropy Defaults to 1, >= 1.
+            weight: a number, or one of each part. Defaults to 0.1, >= 0.
+            samples: how many draws estimate an entropy. Defaults to 1, >= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
