@@ -11,8 +11,8 @@ from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Call, Compare, Literal, Name
 
 
-def given_around(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
-    """What a part of `around` reads of a row's entries."""
+def given_around(path: str, phase: Phase, row: Row, count: int) -> dict[str, Binding]:
+    """What a part of `around` reads of a row's entries, and the number of the repetition, of `count`."""
     scope: dict[str, Binding] = {}
 
     def give(name: str, type_: Type, values: Interval, key: Key | None) -> None:
@@ -20,6 +20,11 @@ def given_around(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
         symbol = Symbol(f"{path}{phase}.in.{name}", identifier(name), type_, values, time, key)
         scope[name] = Binding(type_, values, what="key", symbol=symbol)
 
+    if phase == "action":
+        for name, entry in row.outputs.items():
+            give(name, entry.type, entry.spec.interval, entry.key)
+        give(NTH, Type("int64", (), "ctor"), Interval(0, count - 1), None)
+        return scope
     for name, entry in row.inputs.items():
         give(name, entry.type, entry.spec.interval, entry.key)
         if phase not in ("until", "fold", "collect"):
@@ -28,7 +33,7 @@ def given_around(path: str, phase: Phase, row: Row) -> dict[str, Binding]:
         if phase == "fold":
             give(f"acc.{name}", entry.type, ANYTHING, None)
     if phase in ("until", "fold", "collect"):
-        give(NTH, Type("int64", (), "ctor"), Interval(0, 2**31), None)
+        give(NTH, Type("int64", (), "ctor"), Interval(0, count - 1), None)
     return scope
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.dtypes import is_int
-from specgen.expr.types import Cut, NewAxis
+from specgen.expr.types import At, Cut, NewAxis
 from specgen.values import dataclass
 
 Numbers = Sequence[float]
@@ -83,6 +83,8 @@ def _applied(node: Typed, args: list[Elements], shape: tuple[int, ...]) -> Eleme
     if node.op in _SAME_ORDER or (node.op == "[]" and all(map(_whole, node.items))):
         moved = len(args[0].numbers) == math.prod(shape)
         return Elements(shape, args[0].numbers) if moved else args[0].spread_to(shape)
+    if node.op == "[]":
+        return _indexed(args[0], node.items, shape)
     if node.op == "permute":
         axes: Any = node.options["axes"]
         strides = [math.prod(args[0].shape[one + 1 :]) for one in axes]
@@ -105,6 +107,25 @@ def _applied(node: Typed, args: list[Elements], shape: tuple[int, ...]) -> Eleme
     columns = [arg.spread_to(shape).numbers for arg in args]
     rows = zip(*columns, strict=True)
     return Elements(shape, [math.nan if any(map(math.isnan, row)) else rule(*row) for row in rows])
+
+
+def _indexed(whole: Elements, items: Iterable[object], shape: tuple[int, ...]) -> Elements:
+    """The elements at fixed positions along some axes, and all of the others."""
+    places, axis = [0], 0
+    for item in items:
+        if isinstance(item, NewAxis):
+            continue
+        size = whole.shape[axis]
+        at: Any = item.index.static if isinstance(item, At) else None
+        if isinstance(item, At) and not isinstance(at, int):
+            raise ValueError("nobody knows where the elements stand")
+        taken: Any = [at % size] if isinstance(item, At) else range(size)
+        if isinstance(item, Cut):
+            start, stop, step = item.start, item.stop, item.step
+            taken = range(*slice(start, stop, step).indices(size))
+        places = [place * size + one for place in places for one in taken]
+        axis += 1
+    return Elements(shape, [whole.numbers[place] for place in places])
 
 
 def _places(shape: Sequence[int], strides: Iterable[int]) -> list[int]:

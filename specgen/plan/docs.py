@@ -29,8 +29,9 @@ def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
     lines += ["Keys:"]
     line = partial(key_line, batched=env.gymnasium is None)
     keys = [line(o.key, o.spec, stored(o.type), o.doc) for o in interface.observations]
-    keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.state]
     others = [f for f in interface.root if f.visible and f.key in interface.extra]
+    folded = {f.key for f in others}
+    keys += [line(e.key, e.spec, e.stored_shape, e.doc) for e in env.state if e.key not in folded]
     # what a user's class returns is in a record, and declared
     known = {e.dotted: e.spec for e in env.observation} if env.python is not None else {}
     keys += [line(f.key, known.get(f.dotted), stored(f.type), f.doc, f.type.dtype) for f in others]

@@ -152,13 +152,20 @@ class _Run(Interpreter):
     def _repeat(self, region: Region) -> None:
         assert region.count is not None
         self._begin(region)
-        for number in range(int(self.value(region.count))):
+        count = int(self.value(region.count))
+        found: dict[Symbol, list[Any]] = {outer: [] for outer, _ in region.results}
+        for number in range(count):
             if region.index is not None:
                 self.values[region.index] = number
             if region.mask is not None and bool(self.np.all(self.values[region.mask])):
                 break  # one environment: a finished one keeps what it has
             self.block(region.body)
+            for outer, inner in region.results:
+                found[outer].append(self.values[inner])
             self._carry(region)
+        for outer, values in found.items():
+            values += [self.np.zeros_like(values[0])] * (count - len(values))
+            self.values[outer] = self.np.stack(values)
         self._end(region)
 
     def _scan(self, region: Region) -> None:

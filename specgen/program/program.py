@@ -155,7 +155,8 @@ class Region:
             backward; `no_grad`: once, without gradients.
         body: The statements.
         carried: What goes from one iteration to the next.
-        results: Pairs of a value behind the region and the inner one that it is (for `scan`: of all iterations).
+        results: Pairs of a value behind the region and the inner one that it is (for `scan` and `repeat`: of all iterations,
+            for `repeat` along a new axis behind the rows).
         count: How often `repeat` runs.
         mask: The carried flag of the rows that are finished.
         index: The number of the iteration, for `repeat`, where something reads it.

@@ -128,6 +128,7 @@ def witnessed(program: Program) -> Program:
     seen = [one.symbol for one in program.inputs]
     seen += [target for one in program.body for target in targets(one) if target not in wanting | placeless]
     seen = [symbol for symbol in seen if not symbol.type.python and not symbol.type.open]
+    seen = [symbol for symbol in seen if symbol.type.dtype not in ("record", "function")]  # what is no tensor
     # Where nothing has rows, as in a declared function without arguments, a table still tells the device.
     seen = [symbol for symbol in seen if symbol.type.level == "batch"] or seen
     body: list[Statement] = []

@@ -61,11 +61,22 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     index = "_"
     if region.index is not None:
         index = printer.names[region.index] = printer.unused(region.index.name)
-    block = printer.block(region.body, ())
+    lists = [(outer, inner, printer.unused(f"{outer.name}_of_each")) for outer, inner in region.results]
+    for _, _, name in lists:
+        printer.texts.uses.add("Tensor")
+        lines.append(f"{name}: list[Tensor] = []")
+    block = printer.block(region.body, [inner for _, inner, _ in lists])
+    for _, inner, name in lists:
+        block += f"\n    {name}.append({printer.names[inner]})"
     # The mask comes last: it says which rows keep the others.
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
     updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
-    return [*lines, f"for {index} in range({printer.expr(region.count)}):{block}{updates}"]
+    lines.append(f"for {index} in range({printer.expr(region.count)}):{block}{updates}")
+    for outer, inner, name in lists:
+        printer.names[outer] = printer.new_name(outer)
+        axis = str(-len(inner.type.shape) - inner.type.col - 1)
+        lines.append(f"{printer.names[outer]} = {printer.texts.call('torch.stack', name, axis).text}")
+    return lines
 
 
 def _handed_on(region: Region, one: Carried) -> Typed:

@@ -24,6 +24,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.program.program import Assign, Call, Component, Input, Program, Region, Statement
 from specgen.program.verify_types import fault_of, fits, matches
 from specgen.program.walk import expressions, read, reads, reads_symbol, targets
+from specgen.values import replace
 
 VERIFY: Final = "SPECGEN_VERIFY"
 """The environment variable that makes every pass verify what it takes and gives; the tests set it."""
@@ -299,7 +300,10 @@ class _Verifier:
             self.fail(f"its mask {region.mask!r} can fall: a row that is finished would go on")
         for outer, inner in region.results:
             self.ends(inner, inside, own)
-            if not matches(outer.type, inner.type):
+            whole = outer.type
+            if region.kind == "repeat":  # of each repetition, along a new axis in front
+                whole = replace(whole, dims=whole.dims[1:])
+            if not matches(whole, inner.type) or (region.kind == "repeat" and not outer.type.dims):
                 self.fail(f"{outer!r} is not of the type of {inner!r}, which it is behind the region")
 
     def ends(self, symbol: Symbol, inside: dict[Symbol, Symbol], own: set[Symbol]) -> None:
@@ -319,8 +323,6 @@ def _shape_of(region: Region) -> str | None:
         return f"it is repeated {region.count.type} times"
     if region.index is not None and not (repeat and region.index.type.python):
         return "the number of an iteration is what a repeat has, and nothing else has"
-    if repeat and region.results:
-        return "what a repeat ends with is what it carries"
     if region.kind == "no_grad" and region.carried:
         return "it runs once, and carries nothing"
     if region.mask is not None:

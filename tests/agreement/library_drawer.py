@@ -338,6 +338,23 @@ class _Drawer(ActionDrawer):
         self.looped = True
         return "FrameSkipTransform", {"frame_skip": self.random.randint(1, 3)}
 
+    def draw_multi_action(self) -> DRAWN | None:
+        rewards = [key for key in self.keys.values() if key.group == "reward" and not key.parent]
+        rewards = [key for key in rewards if key.dtype.startswith("float")]
+        actions = [key for key in self.actions.values() if not key.parent]
+        if self.looped or not rewards or not actions:
+            return None
+        self.looped = True
+        reward, action = self.random.choice(rewards), self.random.choice(actions)
+        steps, single = self.random.randint(1, 3), self.chance()
+        given = {"steps": steps, "in_keys": [reward.name], "in_keys_inv": [action.name]}
+        self.actions[action.name] = replace(action, shape=(steps, *action.shape))
+        if not single:
+            return "MultiAction", {**given, "stack_rewards": False}
+        out = self.fresh()
+        self.keys[out] = Key(out, "observation", reward.dtype, (steps, *reward.shape), reward.column)
+        return "MultiAction", {**given, "out_keys": [out]}
+
     def draw_noop_reset(self) -> DRAWN | None:
         if self.looped:
             return None

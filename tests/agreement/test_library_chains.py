@@ -30,7 +30,7 @@ from tests.sizes import each_time_or_thorough
 from tests.support import compile_texts, imported
 
 BATCHES = ((), (3,), (4, 3))
-LOOPS = ("FrameSkipTransform", "NoopResetEnv")
+LOOPS = ("FrameSkipTransform", "MultiAction", "NoopResetEnv")
 FLAGS = ("done", "terminated", "truncated")
 
 

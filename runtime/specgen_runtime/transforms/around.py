@@ -13,7 +13,8 @@ from specgen_runtime.envs.packing import peek
 from specgen_runtime.specs import Bounded, Composite, TensorSpec, Unbounded
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import subspec
+from specgen_runtime.transforms.given_specs import from_given_specs
+from specgen_runtime.transforms.keys import each_key, subspec
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey
 
@@ -220,6 +221,8 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         collected: Sequence[TensorDictBase],
         taken: Tensor,
     ) -> TensorDictBase:
+        for key in self._fields(self._recalls_inputs):
+            self._stash(following, key)  # as it arrives, not what is folded
         following.update(folded)
         rows = following.batch_dims
         for key in self._fields(self._collects):
@@ -228,9 +231,8 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             following.set(key, torch.stack(values, rows))
         for key in self._fields(self._taken):
             shape = self._added[key].shape
-            following.set(key, taken.reshape(*taken.shape, *(1,) * (len(shape) - rows)).expand(shape).clone())
-        for key in self._fields(self._recalls_inputs):
-            self._stash(following, key)
+            column = taken.reshape((*taken.shape, *(1,) * (len(shape) - rows)))
+            following.set(key, column.expand(shape).clone())
         return self._dropped(self._map(following, self._missing_tolerance))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> NoReturn:
@@ -241,7 +243,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self._fields((*self._collects, *self._taken)):
-            tensordict_reset.set(key, self._blank(key))
+            self._write(tensordict_reset, key, self._blank(key))
         return super()._reset(tensordict, tensordict_reset)
 
     # ------------------------------------------------------------------- specs
@@ -265,14 +267,21 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         """Add what is collected; widen the bounds of what is folded."""
         output_spec = super().transform_output_spec(output_spec)
         for name in ("full_observation_spec", "full_reward_spec"):
-            group = subspec(output_spec, name)
-            for row in self.keys:
-                for field in self._folds:
-                    key = getattr(row, field)
+            output_spec[name] = self._with_folded(subspec(output_spec, name))
+        return output_spec
+
+    @from_given_specs
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        """As `transform_observation_spec`, with the bounds of what is folded."""
+        return self._with_folded(super().transform_state_spec(state_spec))
+
+    def _with_folded(self, group: Composite) -> Composite:
+        for row in self.keys:
+            for field in self._folds:
+                for key in each_key(getattr(row, field)):
                     if key in group.keys(True, True) and key not in self._added:
                         group[key] = self._folded_spec(field, group[key])
-            output_spec[name] = group
-        return output_spec
+        return group
 
     def _mapped_spec(self, key: NestedKey) -> TensorSpec:
         spec = super()._mapped_spec(key)
@@ -343,5 +352,5 @@ def _write_rows(tensordict: TensorDictBase, other: Any, rows: Tensor) -> None:
     """Write `other` into a tensordict, in place, in some rows."""
     for key in list(tensordict.keys(True, True)):
         value, old = other.get(key), tensordict.get(key)
-        mask = rows.reshape(*rows.shape, *(1,) * (value.ndim - rows.ndim))
+        mask = rows.reshape((*rows.shape, *(1,) * (value.ndim - rows.ndim)))
         tensordict.set(key, torch.where(mask, value, old))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.scope import base_scope
@@ -55,10 +55,6 @@ def can_step(
         why = f"repeats the step of `{env.name}`, which draws"
     elif around.kind == "repeat" and drawing is not None:
         why = f"repeats `{drawing}`, which draws at each step"
-    elif transform.collected or around.taken is not None:
-        why = "collects values of each repetition"
-    elif transform.phase("action"):
-        why = "gives each repetition an action of its own"
     if why is not None:
         sink.add(
             schema_rules.NOT_AVAILABLE.at(
@@ -84,23 +80,34 @@ def repetitions(instance: Instance) -> int:
     return int(typed.interval.low)
 
 
-def folded_entries(instance: Instance, span: Span, sink: Sink) -> Mapping[str, Entry]:
-    """The entries that a transform folds, with the bounds that they have then."""
-    found: dict[str, Entry] = {}
-    for row in instance.rows:
-        for role in instance.transform.folded:
-            entry = row.inputs[role.name]  # with the bounds of `folded_rows`
-            if entry.role != "reward":
-                sink.add(
-                    schema_rules.NOT_AVAILABLE.at(
-                        span,
-                        f"`{instance.transform.name}` folds `{entry.dotted}`, which is no reward; chains can't do that yet",
-                        help=_INSTEAD,
-                    )
-                )
-                continue
-            found[entry.dotted] = entry
-    return found
+def folded_entries(instance: Instance) -> dict[str, Entry]:
+    """The entries that a transform folds, with the bounds that they have then, by dotted key."""
+    folded = [row.inputs[role.name] for row in instance.rows for role in instance.transform.folded]
+    return {entry.dotted: entry for entry in folded}  # with the bounds of `folded_rows`
+
+
+def collected_rows(instance: Instance, rows: Iterable[Row]) -> list[Row]:
+    """The repetitions of a transform, whose collected outputs are the values of all steps, one behind the other."""
+    names = {output.name for output in instance.transform.collected}
+    if not names:
+        return list(rows)
+    count = repetitions(instance)
+
+    def stacked(entry: Entry) -> Entry:
+        dims = (count, *entry.type.dims)
+        spec = SpecType("binary" if entry.spec.dtype == "bool" else "unbounded", entry.spec.dtype, dims)
+        return replace(entry, spec=spec, type=replace(entry.type, dims=dims))
+
+    return [
+        replace(
+            row,
+            outputs={
+                name: stacked(entry) if name.partition(".")[0] in names else entry
+                for name, entry in row.outputs.items()
+            },
+        )
+        for row in rows
+    ]
 
 
 def folded_rows(instance: Instance, rows: Iterable[Row]) -> list[Row]:

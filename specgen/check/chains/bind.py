@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from specgen.check.chains.args import Arguments
-from specgen.check.chains.around import can_step, folded_entries, folded_rows
+from specgen.check.chains.around import can_step, collected_rows, folded_entries, folded_rows
 from specgen.check.chains.bounds import with_bounds
 from specgen.check.chains.inverse import InverseBinder
 from specgen.check.chains.keys import KeyFinder
@@ -14,12 +14,12 @@ from specgen.check.chains.masks import end_masks, own_masks
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.policy import check_actions_read, check_policy_states
 from specgen.check.chains.position import Position
-from specgen.check.chains.types import cast_bounds, typed_row
-from specgen.check.chains.writes import hidden_entry, written_entry, written_once
+from specgen.check.chains.types import typed_row
+from specgen.check.chains.writes import cast_bounds, hidden_entry, written_entry, written_once
 from specgen.check.model import Entry, dotted
+from specgen.check.transforms.draws import taken_draws
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
-from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -41,6 +41,7 @@ class Binder:
         keys: finds the keys that roles stand for.
         drawing: a transform so far that draws at each step; None where there is none.
         learning: a transform so far that learns; None where there is none.
+        refused: whether one so far can't stand in a chain like this: nobody knows what is behind it.
         acted: the actions that transforms so far read as the policy wrote them, with these.
         policy_states: the keys that the policy writes under `next`, with the transforms that reset them.
     """
@@ -54,6 +55,7 @@ class Binder:
     drawing: str | None = None
     policy_states: dict[str, str] = field(default_factory=dict)
     learning: str | None = None
+    refused: bool = False
     acted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,9 +67,8 @@ class Binder:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
         if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
+            self.refused = True
             return None
-        if any(statement.draws for statement in (*transform.step, *transform.inverse)):
-            self.drawing = transform.name
         before = self._faults()
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         entries = dict(self.state.entries)
@@ -113,8 +114,8 @@ class Binder:
             self.learning = self.learning or transform.name
         sound = self._faults() == before
         if sound and transform.around is not None:
-            bound = replace(instance, rows=tuple(rows))
-            self.state.entries.update(folded_entries(bound, arguments.span(), self.sink))
+            rows = collected_rows(instance, rows)
+            self.state.entries |= folded_entries(replace(instance, rows=tuple(rows)))
         hidden = {output.name for output in transform.outputs if output.hidden}
         written: set[str] = set()
         for row in rows:
@@ -128,6 +129,8 @@ class Binder:
                     self.state.dropped.pop(entry.dotted, None)
         masks = own_masks(transform, rows, inverse_rows, arguments, self.keys, self.sink)
         sound = self._faults() == before
+        if self._draws_at_steps(rows, inverse_rows):
+            self.drawing = transform.name
         self.state.take_actions(inverse_rows)
         gone = tuple(
             dict.fromkeys(
@@ -153,6 +156,12 @@ class Binder:
             else None
         )
 
+    def _draws_at_steps(self, rows: Iterable[Row], inverse_rows: Iterable[Row]) -> bool:
+        """Whether a step draws, with the parameters that the transform is given."""
+        statements = [one for row in rows for one in row.bound.get("step", ())]
+        statements += [one for row in inverse_rows for one in row.bound.get("inverse", ())]
+        return any(next(iter(taken_draws(one.typed)), None) is not None for one in statements)
+
     def _faults(self) -> int:
         """How many mistakes have been found."""
         return len(self.sink) + len(self.keys.missing)
@@ -168,7 +177,7 @@ class Binder:
         transform = instance.transform
         before = self._faults()
         inputs = self._repetitions(transform, arguments)
-        self._check_alike(transform, inputs, arguments)
+        self.keys.check_alike(transform, inputs, arguments)
         out_keys = arguments.lists.get("out_keys")
         if self._faults() > before:
             self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
@@ -202,53 +211,34 @@ class Binder:
             for output in declared:
                 if not output.exists({**arguments.params, **row, **arguments.asked(declared)}):
                     continue
-                if rows and output.each is None and written_once(transform, output):
+                together = output.name in transform.stacked  # the same in all repetitions
+                if rows and (together or (output.each is None and written_once(transform, output))):
                     continue
-                followed = None if output.each is None else row[output.each]
-                if output.hidden:
-                    written[output.name] = hidden_entry(instance, output, followed, named)
-                    continue
-                chosen, key = (
-                    next(names)
-                    if out_keys is not None and output in free
-                    else (None, self._key(output, followed, arguments))
-                )
-                made = written_entry(transform, output, followed, row, key, named)
-                where = self._span_of(output, arguments, chosen)
-                self.state.written_keys.note_output(
-                    made,
-                    row.values(),
-                    output,
-                    transform,
-                    where,
-                    written.values(),
-                    going | self._replaced(output),
-                )
-                if followed is not None:
-                    made = cast_bounds(transform, output, followed, made)
-                written[output.name] = made
+                for name, followed in _followed(output, row):
+                    if output.hidden:
+                        written[name] = hidden_entry(instance, output, followed, named)
+                        continue
+                    chosen, key = (
+                        next(names)
+                        if out_keys is not None and output in free
+                        else (None, self._key(output, followed, arguments))
+                    )
+                    made = written_entry(transform, output, followed, row, key, named)
+                    where = self._span_of(output, arguments, chosen)
+                    self.state.written_keys.note_output(
+                        made,
+                        row.values(),
+                        output,
+                        transform,
+                        where,
+                        written.values(),
+                        going | self._replaced(output),
+                    )
+                    if followed is not None:
+                        made = cast_bounds(transform, output, followed, made)
+                    written[name] = made
             rows.append(Row(row, written, sizes=sizes))
         return rows
-
-    def _check_alike(
-        self, transform: CheckedTransform, inputs: list[dict[str, Entry]], arguments: Arguments
-    ) -> None:
-        """Report keys of different dimensions that are read together, element by element."""
-        for role in (role for role in transform.forward if role.form == "all"):
-            if taken_by(transform, role) <= {"concat"}:
-                continue
-            for row in inputs:
-                entries = [entry for name, entry in row.items() if name.partition(".")[0] == role.name]
-                other = next((one for one in entries if one.type.dims != entries[0].type.dims), None)
-                if other is not None:
-                    message = (
-                        f"`{transform.name}` reads keys of one shape together: `{entries[0].dotted}` is "
-                        f"{entries[0].spec}, `{other.dotted}` is {other.spec}"
-                    )
-                    help = "name keys of one shape in `in_keys`"
-                    self.sink.add(
-                        language_rules.SIZES_DIFFER.at(arguments.span("in_keys"), message, help=help)
-                    )
 
     def _replaced(self, output: Output) -> set[str]:
         """The keys that an output may take although they are there: a new reward takes the place of another."""
@@ -398,3 +388,11 @@ _JOINT = "_-|-_"
 
 _RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
 """Roles are found behind those that they name."""
+
+
+def _followed(output: Output, row: Mapping[str, Entry]) -> list[tuple[str, Entry | None]]:
+    """What an output follows in a repetition, each with its name there; those of a role of several keys are numbered."""
+    if output.each is None or output.each in row:
+        return [(output.name, row.get(output.each or ""))]
+    several = [entry for name, entry in row.items() if name.partition(".")[0] == output.each]
+    return [(f"{output.name}.{number}", entry) for number, entry in enumerate(several)]

@@ -129,6 +129,7 @@ def check_chain(
             mine.add(refusal)
         elif complete:
             instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
+            complete = not binder.refused
             if instance is not None:
                 instances.append(instance)
                 if not mine.has_errors:

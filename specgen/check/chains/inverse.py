@@ -13,7 +13,7 @@ from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.position import Position
 from specgen.check.chains.scope import base_scope
-from specgen.check.chains.types import typed_row
+from specgen.check.chains.types import first_actions, typed_row
 from specgen.check.chains.writes import sizes_of, written_entry
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, KindsDifferError, Way, followed
@@ -317,9 +317,12 @@ class InverseBinder:
     def _with_specs(self, row: Row, likes: Mapping[str, Statement]) -> Row:
         """The row with what follows of the values that the policy may write."""
         constants = tensor_values(self.instance, row)
-        statements = row.bound["inverse"]
         if self.transform.python is not None:
             return row  # nobody knows what a class makes of it
+        statements = row.bound["inverse"]
+        repeated = not statements and self.transform.phase("action")
+        if repeated:
+            statements = first_actions(self.instance, row, self.arguments.span)
         per_env = rows_of_their_own(self.transform.params)
         if any(per_env & statement.reads for statement in self.transform.inverse):
             return row  # no one value tells the bounds
@@ -338,6 +341,8 @@ class InverseBinder:
                 for part in parts
             ]
             outwards = Way(likes[name], ()) if name in likes else None
+            if repeated and "monotone" in {way.image for way in (outwards, *inwards) if way is not None}:
+                continue
             taken = next(iter(parts.values()))
             try:
                 specs = {part: one.spec for part, one in parts.items()}

@@ -10,6 +10,7 @@ from specgen.check.chains.position import Position
 from specgen.check.model import Entry, dotted
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -188,6 +189,26 @@ class KeyFinder:
             keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
             sizes = found.sizes
         return sizes
+
+    def check_alike(
+        self, transform: CheckedTransform, inputs: list[dict[str, Entry]], arguments: Arguments
+    ) -> None:
+        """Report keys of different dimensions that are read together, element by element."""
+        for role in (role for role in transform.forward if role.form == "all"):
+            if taken_by(transform, role) <= {"concat"}:
+                continue
+            for row in inputs:
+                entries = [entry for name, entry in row.items() if name.partition(".")[0] == role.name]
+                other = next((one for one in entries if one.type.dims != entries[0].type.dims), None)
+                if other is not None:
+                    message = (
+                        f"`{transform.name}` reads keys of one shape together: `{entries[0].dotted}` is "
+                        f"{entries[0].spec}, `{other.dotted}` is {other.spec}"
+                    )
+                    help = "name keys of one shape in `in_keys`"
+                    self.sink.add(
+                        language_rules.SIZES_DIFFER.at(arguments.span("in_keys"), message, help=help)
+                    )
 
     def warn_of_order(self) -> None:
         """Warn of transforms that do without a key which one behind them writes, once all writers are known."""

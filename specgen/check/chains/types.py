@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
+from specgen.check.chains.around import repetitions
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.scope import base_scope, given_keys, interval_of, of_part, shape_of
 from specgen.check.model import Entry, Statement, identifier
-from specgen.check.transforms.entries import Output
-from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
+from specgen.check.transforms.model import AROUND_PHASES, Phase
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.networks import network_function, network_symbol, readable, with_sizes
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -31,10 +32,13 @@ from specgen.expr import (
 )
 from specgen.expr.builtins.batch import BATCH_AT_RESET
 from specgen.expr.builtins.record import Builtin
-from specgen.expr.dtypes import FLOAT_RANGES, is_int
+from specgen.expr.dtypes import is_int
 from specgen.expr.symbols import Time
-from specgen.expr.tree import Call, Expr, Name, names_read_or_called
+from specgen.expr.tree import Expr, names_read_or_called
 from specgen.values import replace
+
+_REPEATED = tuple(phase for phase in AROUND_PHASES if phase != "action")
+"""The parts of `around` that read what the environment returns."""
 
 _ROUNDS = 4
 """So often the values of what is carried are widened by a step; what still grows then is unbounded."""
@@ -45,7 +49,7 @@ def typed_row(instance: Instance, row: Row, span: Callable[..., Span], sink: Sin
 
     What doesn't fit is reported at the chain.
     """
-    phases: tuple[Phase, ...] = ("inverse",) if inverse else ("reset", "map", "step", *AROUND_PHASES)
+    phases: tuple[Phase, ...] = ("inverse", "action") if inverse else ("reset", "map", "step", *_REPEATED)
     values: dict[str, Interval] = {}
     for round_ in range(_ROUNDS + 1):
         typing = _Typing(instance, row, span, Sink(), values if round_ < _ROUNDS else {})
@@ -57,10 +61,19 @@ def typed_row(instance: Instance, row: Row, span: Callable[..., Span], sink: Sin
     return replace(row, bound=typing.bound, symbols=typing.symbols, outputs=typing.outputs)
 
 
+def first_actions(instance: Instance, row: Row, span: Callable[..., Span]) -> tuple[Statement, ...]:
+    """The statements that compute the actions of the first repetition of `around`, whose number is known."""
+    typing = _Typing(instance, row, span, Sink(), {})
+    typing.nth = 0
+    typing.run(("action",))
+    return typing.bound.get("action", ())
+
+
 class _Typing:
     """The types of one row.
 
     Attributes:
+        nth: the number of the repetition, where it is known.
         functions: the networks and the functions of files that expressions call.
         values: the values of outputs whose type follows, as far as they are known.
         grown: those that a step leaves, with what they are then.
@@ -83,6 +96,7 @@ class _Typing:
         self.span = span
         self.sink = sink
         self.functions = _callable(instance, row.sizes)
+        self.nth: int | None = None
         self.values = dict(values)
         self.grown: dict[str, Interval] = {}
         self.outputs = dict(row.outputs)
@@ -105,7 +119,7 @@ class _Typing:
             statements = self.instance.statements(phase, self.row)
             if statements:
                 scope |= self._given_around(phase) if phase in AROUND_PHASES else self._given(phase)
-            if phase == "inverse":
+            if phase in ("inverse", "action"):
                 scope |= self.row.facts
             typed: list[Statement] = []
             for statement in statements:
@@ -265,9 +279,14 @@ class _Typing:
 
     def _given_around(self, phase: Phase) -> dict[str, Binding]:
         """What a part of `around` reads of the entries."""
-        given = given_around(f"{self.path}.", phase, self.row)
+        around = self.transform.around
+        count = repetitions(self.instance) if around is not None and around.kind == "repeat" else 1
+        given = given_around(f"{self.path}.", phase, self.row, count)
         made = [binding.symbol for binding in given.values() if binding.symbol is not None]
         self.symbols |= {symbol.path.removeprefix(f"{self.path}."): symbol for symbol in made}
+        if self.nth is not None:
+            kind = Type("int64", (), "lit")
+            given[NTH] = Binding(kind, point(self.nth), static=self.nth, what="number of the repetition")
         return given
 
     def _report(self, statement: Statement, found: Sink) -> None:
@@ -364,20 +383,6 @@ def _spec_within(type_: Type, values: Interval) -> SpecType:
 
 def _time(name: str) -> Time:
     return "next" if name.startswith("next.") else "now"
-
-
-def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made: Entry) -> Entry:
-    """`made` with the bounds of `source`, where the transform does nothing but cast one to the other."""
-    if source.spec.kind != "bounded" or made.spec.dtype not in FLOAT_RANGES:
-        return made
-    pairs = {(s.target, s.expr) for s in transform.map} | {(s.target, s.expr) for s in transform.inverse}
-    names = {output.name, output.each}
-    for target, expr in pairs:
-        match expr:
-            case Call(Name("float32" | "float64"), (Name(read),), ()) if {target, read} == names:
-                spec = replace(made.spec, kind="bounded", low=source.spec.low, high=source.spec.high)
-                return replace(made, spec=spec)
-    return made
 
 
 def _callable(instance: Instance, sizes: Mapping[str, int]) -> dict[str, Function | Builtin]:

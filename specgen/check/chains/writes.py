@@ -12,10 +12,12 @@ from specgen.check.transforms.model import PHASES, CheckedTransform
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.expr import SpecType, Type
-from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.dtypes import FLOAT_RANGES, INT_RANGES
 from specgen.expr.sizes import Dim, Rest, replaced
 from specgen.expr.symbols import Key
+from specgen.expr.tree import Call, Name
 from specgen.program.program import DONE_FLAGS
+from specgen.values import replace
 
 PRIVATE = "_carry"
 """The group of what a transform shows to nobody, and of what a later one shows another value of."""
@@ -65,6 +67,20 @@ def written_entry(
         else SpecType("unbounded", dtype, shape)
     )
     return Entry(key, role, spec, Type(dtype, shape, col=column), output.doc)
+
+
+def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made: Entry) -> Entry:
+    """`made` with the bounds of `source`, where the transform does nothing but cast one to the other."""
+    if source.spec.kind != "bounded" or made.spec.dtype not in FLOAT_RANGES:
+        return made
+    pairs = {(s.target, s.expr) for s in transform.map} | {(s.target, s.expr) for s in transform.inverse}
+    names = {output.name, output.each}
+    for target, expr in pairs:
+        match expr:
+            case Call(Name("float32" | "float64"), (Name(read),), ()) if {target, read} == names:
+                spec = replace(made.spec, kind="bounded", low=source.spec.low, high=source.spec.high)
+                return replace(made, spec=spec)
+    return made
 
 
 def hidden_entry(instance: Instance, output: Output, entry: Entry | None, sizes: Mapping[str, int]) -> Entry:
@@ -154,6 +170,8 @@ class WrittenKeys:
         elif made.dotted not in self._actions:
             self._note_new_key(made, span)
             self._actions.add(made.dotted)
+        else:
+            self.check_group(made, span)
 
     def note_output(
         self,

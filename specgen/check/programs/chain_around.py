@@ -8,21 +8,22 @@ from specgen.check.chains.around import repetitions
 from specgen.check.chains.model import Instance
 from specgen.check.model import Entry
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_state import ChainState
-from specgen.check.programs.chain_transforms import apply_transform, bind_name, bind_parameters
+from specgen.check.programs.chain_state import ChainCell, ChainState
+from specgen.check.programs.chain_transforms import apply_transform, bind_name, bind_parameters, nth_symbol
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.names import NTH
 from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.relayout import relayout
 from specgen.program.cut import cut
 from specgen.program.fold import fold
-from specgen.program.program import Assign, Carried, Input, Output, Program, Region, Statement
+from specgen.program.program import Assign, Carried, Cell, Input, Output, Program, Region, Statement
 from specgen.program.stored import tidy
-from specgen.program.walk import known, read, reads, rewritten, store, targets, where
+from specgen.program.walk import known, read, reads, reads_symbol, rewritten, store, targets, where
 from specgen.values import replace
 
 _FLAG = Type("bool", (), col=True)
-_NTH = Type("int64", (), "ctor")
 
 
 def apply_around(state: ChainState, instance: Instance) -> None:
@@ -79,26 +80,39 @@ class _Loop:
         carried: what each repetition hands on.
         firsts: what stands before the loop.
         behind: what stands in the loop, behind the step.
+        results: the values of all repetitions behind the loop, each with the one of a repetition.
+        start: how many statements of the step stand before the loop: those that make of what the policy wrote what one
+            repetition after another is given stand in it.
     """
 
     def __init__(self, state: ChainState, instance: Instance) -> None:
         self.state = state
         self.instance = instance
         self.origin = f"{state.path}.transforms[{instance.position}]"
-        self.index = Symbol(f"{self.origin}.{NTH}", NTH, _NTH, full("int64"))
+        self.index = nth_symbol(self.origin)
         self.rewards = _rewards(state, instance.entries)
+        inside = [count for at, count in state.acting.items() if at <= instance.position]
+        self.start = min([state.acted, *inside])
         self.program = self._step()
         self.after = {output.name: output.symbol for output in self.program.outputs}
         self.carried: list[Carried] = []
         self.firsts: list[Statement] = []
         self.behind: list[Statement] = []
+        self.results: list[tuple[Symbol, Symbol]] = []
 
     def apply(self) -> None:
         """Put the step into the loop; what each key is afterwards is what the loop ends with."""
         state, step = self.state, self.state.bodies["next"]
         inner, results = self._carry_cells()
-        rewards = {name: self._carry_reward(name) for name in self.rewards}
-        mask = self._mask()
+        folded = {
+            row.inputs[role.name].dotted: row.inputs[role.name]
+            for row in self.instance.rows
+            for role in self.instance.transform.folded
+        }
+        values = {name: self._carry_value(name) for name in (*self.rewards, *(folded.keys() - self.rewards))}
+        over = self._over_so_far()
+        collected = self._collected(over)
+        mask = self._mask(over)
         body = (*(rewritten(statement, inner) for statement in self.program.body), *self.behind)
         indexed = any(self.index in reads(statement) for statement in body)
         region = Region(
@@ -108,13 +122,19 @@ class _Loop:
             count=known(repetitions(self.instance)),
             mask=mask,
             index=self.index if indexed else None,
+            results=tuple(self.results),
             origin=self.origin,
         )
-        step.statements = [*step.statements[: state.acted], *self.firsts, region]
+        step.statements = [*step.statements[: self.start], *self.firsts, region]
         for index, result in enumerate(results):
             _replace_after(state, index, result)
-        state.views["next"].update(rewards)
+        state.views["next"].update((name, value) for name, value in values.items() if name in self.rewards)
         _observe_again(state, self.origin)
+        for name, entry in folded.items():
+            if name not in self.rewards:
+                self._record(entry, values[name], state.views["reset"][name])
+        for entry, value in collected:
+            self._record(entry, value, None)
 
     def _step(self) -> Program:
         """One step of the chain so far; what it reads at the root is computed of what it is given."""
@@ -124,7 +144,7 @@ class _Loop:
         wanted |= {n: symbol for n, symbol in state.views["next"].items() if n in seen | self.rewards.keys()}
         copies: dict[Symbol, Typed] = {}
         body = _copied(state.bodies["now"].statements, copies, self.origin, "now")
-        inside = state.bodies["next"].statements[state.acted :]
+        inside = state.bodies["next"].statements[self.start :]
         body += [rewritten(statement, copies) for statement in inside]
         ends = ((name, copies.get(symbol, read(symbol)).symbol) for name, symbol in wanted.items())
         outputs = tuple(Output(name, symbol, "cell") for name, symbol in ends if symbol is not None)
@@ -133,7 +153,9 @@ class _Loop:
         fixed = [one for one in state.fixed if one.symbol in found]
         made = {target for statement in body for target in targets(statement)}
         others = found.keys() - made - {one.symbol for one in fixed}
-        inputs = (*fixed, *(Input(one, "data") for one in found if one in others))
+        inputs = (*fixed, *(Input(one, "data") for one in found if one in others and one != self.index))
+        if self.index in found:
+            inputs = (*inputs, Input(self.index, "param"))
         program = Program(f"{state.chain.name}_repeated", inputs, tuple(body), outputs)
         return tidy(fold(cut(program, outputs)))
 
@@ -153,9 +175,9 @@ class _Loop:
             results.append(self._carry(place, each, init, end))
         return inner, results
 
-    def _carry_reward(self, name: str) -> Symbol:
-        """Hand on a reward: that of the last repetition, or what is folded of all of them."""
-        end, place = self.after[name], f"reward.{name}"
+    def _carry_value(self, name: str) -> Symbol:
+        """Hand on a reward, or another value: that of the last repetition, or what is folded of all of them."""
+        end, place = self.after[name], f"value.{name}"
         each, init = self._symbol("each", place, end), self._nothing(place, end)
         for index, row in enumerate(self.instance.rows):
             for role in self.instance.transform.folded:
@@ -173,7 +195,76 @@ class _Loop:
         self.carried.append(Carried(each, init, end, last))
         return last
 
-    def _mask(self) -> Symbol:
+    def _over_so_far(self) -> Symbol:
+        """The rows that have stopped before a repetition."""
+        return Symbol(f"{self.origin}.each.over", "over", _FLAG, full("bool"))
+
+    def _collected(self, over: Symbol) -> list[tuple[Entry, Symbol]]:
+        """The values of all repetitions, 0 behind the last one of a row; and how many a row took."""
+        around, found = self.instance.transform.around, list[tuple[Entry, Symbol]]()
+        assert around is not None
+        for index, row in enumerate(self.instance.rows):
+            given = {NTH: self.index}
+            statements, values = _part(self.state, self.instance, "collect", index, self.after, given)
+            self.behind += statements
+            for output, role in around.stacked.items():
+                several = [entry for name, entry in row.inputs.items() if name.partition(".")[0] == role]
+                for number, entry in enumerate(several):
+                    if f"{output}.{number}" in row.outputs:
+                        values[f"{output}.{number}"] = read(self.after[entry.dotted])
+            for name, value in values.items():
+                entry, place = row.outputs[name], f"collected{index}.{name}"
+                one = replace(entry.type, dims=entry.type.dims[1:])
+                kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
+                made = value.symbol if value.type == one and reads_symbol(value) else None
+                if made is None:
+                    made = Symbol(f"{self.origin}.each.{place}", entry.name, one, full(one.dtype))
+                    self.behind.append(Assign(made, store(value, one), self.origin))
+                nothing = self._nothing(place, kept).symbol
+                assert nothing is not None
+                self.behind.append(Assign(kept, store(where(over, nothing, made), one), self.origin))
+                whole = Symbol(
+                    f"{self.origin}.{place}", entry.name, entry.type, entry.spec.interval, "next", entry.key
+                )
+                self.results.append((whole, kept))
+                found.append((entry, whole))
+            if around.taken is not None and around.taken in row.outputs:
+                entry = row.outputs[around.taken]
+                so_far = Symbol(f"{self.origin}.each.taken{index}", entry.name, entry.type, full("int64"))
+                more = self._symbol("more", f"taken{index}", so_far)
+                self.behind.append(Assign(more, store(_one_more(so_far), more.type), self.origin))
+                found.append(
+                    (entry, self._carry(f"taken{index}", so_far, self._nothing("taken", so_far), more))
+                )
+        return found
+
+    def _record(self, entry: Entry, value: Symbol, first: Symbol | None) -> None:
+        """Let a key have a value after the step that nobody can compute of the state; `first` is that of a reset."""
+        state, name = self.state, entry.dotted
+        state.views["next"][name] = value
+        if entry.role == "reward":
+            state.views["reset"].pop(name, None)
+            return
+        reset, place = state.bodies["reset"], f"transforms[{self.instance.position}].{name}"
+        made = reset.symbol(
+            place, entry.type, entry.spec.interval, wish=entry.name, key=entry.key, time="now"
+        )
+        nothing = known(False if entry.type.dtype == "bool" else 0)
+        fresh = (
+            store(nothing, entry.type)
+            if first is None
+            else Typed("copy", made.type, made.interval, (read(first),))
+        )
+        reset.add(made, fresh, self.origin)
+        now = Symbol(
+            f"{state.path}.cells.{place}", entry.name, entry.type, entry.spec.interval, "now", entry.key
+        )
+        state.see(name, reset=made, now=now)
+        state.cells.append(
+            ChainCell(Cell(entry.name, now, made, value, entry.key), entry, self.instance.position)
+        )
+
+    def _mask(self, over: Symbol) -> Symbol:
         """The rows that have stopped: those that are done, and those of which `until` says so."""
         cells = enumerate(self.state.cells)
         flags = [self.after[f"cell {index}"] for index, one in cells if one.entry.key == ("done",)]
@@ -184,7 +275,7 @@ class _Loop:
                 flag = Symbol(f"{self.origin}.until{index}", "stops", _FLAG, full("bool"))
                 self.behind += [*statements, Assign(flag, store(values["until"], _FLAG), self.origin)]
                 flags.append(flag)
-        over = ends = Symbol(f"{self.origin}.each.over", "over", _FLAG, full("bool"))
+        ends = over
         for index, flag in enumerate(flags):
             joined = Symbol(f"{self.origin}.over{index}", "over", _FLAG, full("bool"))
             self.behind.append(Assign(joined, either(ends, flag, _FLAG), self.origin))
@@ -247,6 +338,13 @@ def _copied(
     return [rewritten(statement, values, renamed) for statement in statements]
 
 
+def _one_more(symbol: Symbol) -> Typed:
+    """A whole number and 1."""
+    kind = replace(symbol.type, col=False)
+    sum_ = Typed("+", kind, full(kind.dtype), (read(symbol), known(1)), builtin=TABLE["+"])
+    return relayout(sum_)
+
+
 def _another(step: Body, symbol: Symbol, place: str) -> Symbol:
     """A new symbol for another value of a key."""
     name = f"{place}.{symbol.name}"
@@ -283,7 +381,7 @@ def _part(
         bind_name(local, row, phase, name, symbol)
     values: dict[str, Typed] = {}
     for statement in instance.statements(phase, row):
-        if statement.target in row.inputs or statement.target == phase:
+        if statement.target in row.inputs or statement.target in row.outputs or statement.target == phase:
             values[statement.target] = local.typed(statement)
         else:
             local.assign(statement, origin=instance.path)

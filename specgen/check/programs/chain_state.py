@@ -76,6 +76,7 @@ class ChainState:
         inverse: what turns what the policy wrote into what Gymnasium is given; None where it is given just that.
         sent: what it gives Gymnasium, by dotted name.
         acted: how many statements of the step turn what the policy wrote into the environment's actions.
+        acting: how many of them come before those that make the actions of a repetition, by the position of the transform.
         skips: the rows in which the chain so far stands still.
     """
 
@@ -105,6 +106,7 @@ class ChainState:
         self.inverse: Body | None = None
         self.sent: Mapping[str, Symbol] = {}
         self.acted = 0
+        self.acting: dict[int, int] = {}
         self.skips: list[Symbol] = []
 
     @property

@@ -20,6 +20,7 @@ from specgen.check.programs.chain_python import call_class, call_inverse, given_
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
+from specgen.check.transforms.names import NTH
 from specgen.check.transforms.networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
@@ -118,29 +119,54 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
     for instance in reversed(state.chain.instances):
         taken = dict(current)
         for index, row in enumerate(instance.inverse_rows):
-            place = f"transforms[{instance.position}].{index}.inverse"
             if instance.transform.python is not None:
+                place = f"transforms[{instance.position}].{index}.inverse"
                 given = call_inverse(state, body, instance, row, place, taken)
                 current |= {entry.dotted: given[role] for role, entry in row.inputs.items()}
                 continue
-            local = Body(f"{body.path}.{place}")
-            bind_parameters(state, local, instance)
-            _bind_tables(state, local, row)
-            for name, written in row.outputs.items():
-                bind_name(local, row, "inverse", name, taken[written.dotted])
-            first = next(iter(row.inputs.values()))
-            for statement in instance.statements("inverse", row):
-                entry = row.inputs.get(statement.target)
-                local.assign(
-                    statement,
-                    None if entry is None else entry.type,
-                    origin=f"{state.path}.transforms[{instance.position}]",
-                    wish=f"{(entry or first).name}_{identifier(statement.target)}",
-                )
-            body.statements += local.statements
-            body.draws += local.draws
-            current |= {entry.dotted: local.bound(role) for role, entry in row.inputs.items()}
+            current |= _acted(state, body, instance, index, "inverse", taken)
+        if instance.transform.phase("action"):
+            state.acting[instance.position] = len(body.statements)
+            for index in range(len(instance.inverse_rows)):
+                current |= _acted(state, body, instance, index, "action", taken)
     return current
+
+
+def _acted(
+    state: ChainState,
+    body: Body,
+    instance: Instance,
+    index: int,
+    phase: Literal["inverse", "action"],
+    taken: Mapping[str, Symbol],
+) -> dict[str, Symbol]:
+    """Add what a phase makes of what the policy wrote, `taken`; the environment's actions, by dotted name."""
+    row, origin = instance.inverse_rows[index], f"{state.path}.transforms[{instance.position}]"
+    local = Body(f"{body.path}.transforms[{instance.position}].{index}.{phase}")
+    bind_parameters(state, local, instance)
+    _bind_tables(state, local, row)
+    for name, written in row.outputs.items():
+        bind_name(local, row, phase, name, taken[written.dotted])
+    bind_name(local, row, phase, NTH, nth_symbol(origin))
+    first = next(iter(row.inputs.values()))
+    statements = instance.statements(phase, row)
+    for statement in statements:
+        entry = row.inputs.get(statement.target)
+        local.assign(
+            statement,
+            None if entry is None else entry.type,
+            origin=origin,
+            wish=f"{(entry or first).name}_{identifier(statement.target)}",
+        )
+    body.statements += local.statements
+    body.draws += local.draws
+    made = {statement.target for statement in statements}
+    return {entry.dotted: local.bound(role) for role, entry in row.inputs.items() if role in made}
+
+
+def nth_symbol(origin: str) -> Symbol:
+    """The number of a repetition of the transform that is declared at `origin`."""
+    return Symbol(f"{origin}.{NTH}", NTH, Type("int64", (), "ctor"), full("int64"))
 
 
 def tables(instances: Iterable[Instance]) -> Iterator[Constant]:

@@ -199,7 +199,8 @@ class CheckedTransform:
         return next(role for role in self.roles if role.name == name)
 
     def output(self, name: str) -> Output:
-        """The output of this name."""
+        """The output of this name; `ys.0` is that of the first of several keys."""
+        name = name.partition(".")[0]
         return next(output for output in self.outputs if output.name == name)
 
     @property

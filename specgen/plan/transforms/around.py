@@ -172,4 +172,4 @@ def _fetched(phase: Phase, read: str, args: tuple[str, ...]) -> str:
         return f"self._require(folded, key.{name})"
     if phase in ("action", "reset_steps"):
         return f"self._require({args[0]}, key.{name})"
-    return f"self._recall(tensordict, key.{name})"
+    return f"self._recall_input(tensordict, key.{name})"

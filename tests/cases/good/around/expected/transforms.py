@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=431bfaa03fc1a9b0dd0462c21c3941638a36d715d614931394ee5409c46f3e9d
+# specgen: sha256=b256883e7edd4da94f34d7b509ae8b8bf33438e96ef6ddbcb9a45e7d2bd5bbc9
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, nth: int
     ) -> Iterator[Tensor]:
         for key in self.keys:
-            x = self._recall(tensordict, key.x)
+            x = self._recall_input(tensordict, key.x)
             next_x = self._require(next_tensordict, key.x)
             yield skip_frames_until(self.bright, x, next_x, nth)
 
@@ -277,7 +277,7 @@ class Freeze(SkipTransform[FreezeKeys]):
 
     def _skips(self, tensordict: TensorDictBase) -> Iterator[Tensor]:
         for key in self.keys:
-            x = self._recall(tensordict, key.x)
+            x = self._recall_input(tensordict, key.x)
             yield freeze_skip(self.far, x)
 
 
