@@ -95,6 +95,16 @@ def test_wrappers_that_do_not_pad_write_what_losses_read() -> None:
     torch.testing.assert_close(found["loss_objective"], torch.tensor(-1.0))
 
 
+def test_a_network_that_does_not_pad_is_read_beside_data_of_rows() -> None:
+    """What it writes is padded where the data are, so that each token meets its own reference and mask."""
+    data = lazy_stack(rows())
+    model = actor(pad_output=False)
+    expected, found = sft(model.get_new_version(pad_output=True))(data), sft(model)(data)
+    for key in expected.keys():  # noqa: SIM118
+        torch.testing.assert_close(found[key], expected[key], msg=key)
+    assert expected["kl_to_ref"] != 0
+
+
 @pytest.mark.parametrize("kind", [GRPOLoss, DAPO, CISPOLoss])
 def test_which_tokens_count(kind: Any) -> None:
     data = padded()

@@ -31,6 +31,16 @@ def test_texts_are_read_back(name: str) -> None:
         assert chat_of_text(text, tokenizer, name=name) == part
 
 
+def test_an_answer_of_a_base_model_ends_where_texts_do() -> None:
+    """Such a model was not trained on ends of turns; in a turn that has one, the token is what was said."""
+    asked = "<|im_start|>user\nHello<|im_end|>\n"
+    answered = f"{asked}<|im_start|>assistant\nGood<|endoftext|>\n{asked}"
+    chat = chat_of_text(answered, name="qwen")
+    assert chat == [CHAT[1], {"role": "assistant", "content": "Good"}, CHAT[1]]
+    said = chat_of_text(answered.replace("<|endoftext|>\n", "<|endoftext|><|im_end|>\n"), name="qwen")
+    assert said[1] == {"role": "assistant", "content": "Good<|endoftext|>"}
+
+
 @pytest.mark.parametrize("name", ["chatml_format", "qwen", "dialogpt", "deepseek", "llama"])
 def test_an_answer_that_was_cut_is_not_complete(name: str) -> None:
     tokenizer = tiny_tokenizer()

@@ -7,6 +7,7 @@ from typing import Protocol
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.ragged import Ragged, rows_at
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["WrittenEntries"]
@@ -31,19 +32,17 @@ class WrittenEntries:
         self._network, self._entries = network, entries
 
     def __getitem__(self, key: NestedKey) -> Tensor:
-        """Return the entry of a key.
+        """Return the entry of a key; rows of different lengths are padded on the left, as those of the data are.
 
         Raises:
             KeyError: if the network did not write it.
-            ValueError: if its rows are of different lengths.
         """
         try:
             value = self._entries.get(key, None)
-        except RuntimeError as error:  # of rows that do not stack
-            raise ValueError(
-                f"network {self._network.name} writes {key!r} in rows that are no tensor together: let it pad rows of "
-                "different lengths (pad_output=True of a TransformersWrapper)"
-            ) from error
+        except RuntimeError:  # of rows that do not stack
+            rows = rows_at(self._entries, key)
+            assert isinstance(rows, list)
+            value = Ragged.of(rows).padded(0, "left").reshape(*self._entries.batch_size, -1)
         if not isinstance(value, Tensor):
             raise KeyError(
                 f"network {self._network.name} does not write {key!r}; "

@@ -154,12 +154,16 @@ def chat_of_text(
 # ------------------------------------------------------------------- parsers
 
 
+_END_OF_TEXT = "<|endoftext|>"
+"""What base models, which were not trained on turns, end answers with."""
+
+
 def _delimited(opening: str, closing: str) -> Callable[[str, str | None], Chat]:
-    """A parser of messages that begin with their role and end with a token."""
+    """A parser of messages that begin with their role and end with a token; without that, where the text ends."""
 
     def parse(text: str, end: str | None) -> Chat:
         pieces = re.split(opening, text)[1:]
-        said = (piece.partition(closing) for piece in pieces[1::2])
+        said = (one.partition(closing if closing in one else _END_OF_TEXT) for one in pieces[1::2])
         turns = zip(pieces[::2], said, strict=True)
         return _turns((role, content, bool(closed)) for role, (content, closed, _) in turns)
 
