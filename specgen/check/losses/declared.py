@@ -338,8 +338,9 @@ class Declared:
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
             if not declared.key:
                 message = f"`{'.'.join(here)}` needs a field `key`"
-                self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message))
-                continue
+                help = f"write `key: {name}`"
+                self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message, help=help))
+                declared = declared.model_copy(update={"key": name})  # what reads it is no second mistake
             if reason := data_key_refusal(declared.key):
                 place = (*here, "key") if isinstance(given, LossKey) else here
                 message = f"`{shortened(declared.key)}` can't be a key: {reason}"
