@@ -161,6 +161,40 @@ def test_entropies_are_weighed_one_by_one(tmp_path: Path) -> None:
     torch.testing.assert_close(found["loss_entropy"], -0.5 * entropy)
 
 
+@pytest.mark.parametrize("loss", ["ClipPPOLoss", "A2CLoss"])
+def test_what_weighs_an_entropy_follows_a_schedule(loss: str, tmp_path: Path) -> None:
+    weights = '{force: "linear(0.25, 0.05, over=24)", move: 0.5}'
+    text = re.sub(r"loss: \{ClipPPOLoss.*", f"loss: {{{loss}: {{entropy_coeff: {weights}}}}}", _schema())
+    if loss == "A2CLoss":
+        text = text.replace("epochs: 10, minibatch_size: 128", OTHER_LOSSES["a2c"][1])
+        text = text.replace("losses/ppo", "losses/policy_gradient")
+    with imported(generate({"changing.yaml": text}, "changing"), "changing", tmp_path) as made:
+        module = module_of(made, "changing")
+        config = small_config(module, entropy_coeff_move=0.25)
+        parts = module.train(config, folder=tmp_path / "run")
+        assert config.entropy_coeff_force_end == 0.05
+        (part,) = losses(parts)
+        torch.testing.assert_close(part.entropy_coeff, torch.tensor([0.05, 0.25]))
+        batch = next(iter(parts.collector))
+        parts.estimator(batch)
+        found = part(batch.select(*parts.stored))
+        dists = parts.policy.get_dist(batch).dists
+        move = dists["action", "move"].entropy().mean()
+        part.entropy_coeff = {"move": 1.0, "force": 0.0}
+        torch.testing.assert_close(part(batch.select(*parts.stored))["loss_entropy"], -move)
+        assert not torch.equal(found["loss_entropy"], -move)
+        for wrong, error, message in (
+            ({"move": 1.0}, ValueError, "entropy_coeff has numbers for"),
+            ({"move": 1.0, "forse": 1.0}, ValueError, "got some for"),
+            ({"move": 1.0, "force": -1.0}, ValueError, "entropy_coeff must be >= 0, got -1.0"),
+            ({"move": "much", "force": 1.0}, TypeError, "must be a real number, got 'much'"),
+        ):
+            with pytest.raises(error, match=message):
+                part.entropy_coeff = wrong
+        with pytest.raises(TypeError, match="critic_coeff is one number, got a mapping"):
+            part.critic_coeff = {"move": 1.0}
+
+
 @pytest.mark.parametrize("several", [True, False])
 def test_the_divergence_reads_the_distribution_that_acted(several: bool, tmp_path: Path) -> None:
     text = (_schema() if several else _with(ONE_ACTION)).replace("ClipPPOLoss", "KLPENPPOLoss")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=405478b0c77f226f52946c1a7a1640d1b10ea3c5891b6fb5d1df97425425001e
+# specgen: sha256=310434065dfb8d0105e6a6d2e3c9c5df6c48611e649ba9ec141e9339516cef7e
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient, as_policy,
-    distance_loss, given_policy, in_loss_modes, next_key, not_none, term_alone, with_methods,
+    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
+    add_coefficient, add_part_weights, as_policy, distance_loss, given_policy, in_loss_modes, next_key,
+    not_none, part_weights, parts_of, term_alone, with_methods,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -47,30 +48,36 @@ class A2CObjectiveTerms(NamedTuple):
 
 
 def a2_c_objective(
-    log_p: Tensor, H: Tensor | None, advantage: Tensor, advantage_norm: ValueNorm | None, *,
+    log_p: Tensor, H_parts: Tensor | None, advantage: Tensor, advantage_norm: ValueNorm | None, *,
     entropy_bonus: bool, has_entropy_coeff: bool, entropy_coeff: Tensor,
 ) -> A2CObjectiveTerms:
     """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_coeff and entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_coeff and
+            entropy_bonus.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         has_entropy_coeff: whether `entropy_coeff` was not 0 when the loss was made.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, one number or one for each of several actions.
     """
     # losses.A2CLoss.let
     gain = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
     # losses.A2CLoss.terms
     loss_objective = -log_p * gain.squeeze(-1)
-    loss_entropy = -entropy_coeff * not_none(H) if has_entropy_coeff and entropy_bonus else None
+    loss_entropy = (
+        (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if has_entropy_coeff and entropy_bonus else None
+    )
     # losses.A2CLoss.metrics
     with torch.no_grad():
-        entropy = not_none(H).detach() if has_entropy_coeff and entropy_bonus else None
+        entropy: Tensor | None = None
+        if has_entropy_coeff and entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
     return A2CObjectiveTerms(loss_objective=loss_objective, loss_entropy=loss_entropy, entropy=entropy)
 
 
@@ -116,6 +123,16 @@ def a2_c_critic(
             torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
     return A2CCriticTerms(loss_critic=loss_critic, value_clip_fraction=value_clip_fraction)
+
+
+def a2_c_get_entropy_bonus(H_parts: Tensor) -> Tensor:
+    """`H` of `A2CLoss`, one value per sample.
+
+    Args:
+        H_parts: float32 [*batch, n_parts], from `actor_network`.
+    """
+    # losses.A2CLoss.let
+    return H_parts.sum(dim=-1)
 
 
 class A2CLoss(LossModule):
@@ -215,8 +232,8 @@ class A2CLoss(LossModule):
         self, actor_network: nn.Module, critic_network: nn.Module, *, advantage_norm: ValueNorm | None = None,
         critic_coeff: float | None = 1.0, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
     ) -> None:
@@ -236,7 +253,8 @@ class A2CLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, one number or one for each of several actions. Defaults
+                to None, which is 0.01, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -261,7 +279,7 @@ class A2CLoss(LossModule):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
@@ -293,7 +311,7 @@ class A2CLoss(LossModule):
         )
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -338,13 +356,13 @@ class A2CLoss(LossModule):
         # losses.A2CLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = (
-            actor_network_now.entropy(self.samples_mc_entropy)
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.has_entropy_coeff and self.entropy_bonus
             else None
         )
         return a2_c_objective(
-            log_p, H, self._read_column(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, self._read_column(tensordict, keys.advantage, "advantage"),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             has_entropy_coeff=self.has_entropy_coeff, entropy_coeff=self.entropy_coeff,
         )
@@ -412,8 +430,8 @@ class A2CLoss(LossModule):
             dist: `dist`, a distribution of `actor_network`.
         """
         # losses.A2CLoss.let
-        H = given_policy(dist).entropy(self.samples_mc_entropy)
-        return H.unsqueeze(-1)
+        H_parts = given_policy(dist).entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+        return a2_c_get_entropy_bonus(H_parts).unsqueeze(-1)
 
     if TYPE_CHECKING:
 

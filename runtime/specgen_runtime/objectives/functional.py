@@ -23,6 +23,7 @@ from specgen_runtime.objectives.parameters import (
     take_parameters,
     target_parameters,
 )
+from specgen_runtime.objectives.part_weights import weights_of_parts
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 from specgen_runtime.params import NumberRange
@@ -364,15 +365,14 @@ class FunctionalModule(TensorDictModuleParent):
     def __setattr__(self, name: str, value: Any) -> None:
         if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
             raise AttributeError(message)
+        buffer = (buffers := self.__dict__.get("_buffers", {})).get(name)
         if (limits := self.ranges.get(name)) is not None:
-            buffer = self.__dict__.get("_buffers", {}).get(name)
+            value = weights_of_parts(self, name, value) if isinstance(value, Mapping) else value
             value = assigned_number(name, self.__dict__.get(name), buffer, value, limits)
-        buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
-            buffer = buffers[name]
             if buffer is None:
-                device = device_of(self.parameters())
-                value = coefficient(name, value, device=device, dtype=torch.get_default_dtype())
+                place = device_of(self.parameters())
+                value = coefficient(name, value, device=place, dtype=torch.get_default_dtype())
             elif buffer.numel() == 1:
                 buffer.fill_(value)
                 return

@@ -71,6 +71,23 @@ def parts_of(loss: nn.Module, name: str) -> tuple[NestedKey, ...] | None:
     return found
 
 
+def weights_of_parts(loss: nn.Module, name: str, value: PartWeights) -> Tensor:
+    """What the coefficient of parts becomes that a mapping is assigned to, in the order of `parts_of`.
+
+    Raises:
+        TypeError: if the coefficient is one number for all parts, or something is no number.
+        ValueError: if a number is missing, or for a part that it has none for so far.
+    """
+    parts, buffer = parts_of(loss, name), loss._buffers.get(name)
+    if parts is None or buffer is None:
+        raise TypeError(f"{name} is one number, got a mapping; give one when the loss is made")
+    made = {as_tuple(key): float_param(f"{name}[{key!r}]", number) for key, number in value.items()}
+    if set(made) != {as_tuple(part) for part in parts}:
+        raise ValueError(f"{name} has numbers for {list(parts)}, got some for {list(value)}")
+    numbers = [made[as_tuple(part)] for part in parts]
+    return torch.tensor(numbers, dtype=buffer.dtype, device=buffer.device)
+
+
 def in_order(values: Mapping[NestedKey, Tensor], parts: Iterable[NestedKey]) -> list[Tensor]:
     """The values of the parts of an action in the order of other names for them.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.model import Parameter, dotted
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import Setting
+from specgen.check.pipelines.model import Amount, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_actions as rules
@@ -50,7 +50,9 @@ def numbers_of_actions(
     owner: str,
     numbers: Numbers,
     sink: Sink,
-) -> dict[Key, Setting] | None:
+    *,
+    changing: bool,
+) -> dict[Key, Amount] | None:
     """The hyper-parameters of a mapping from actions to numbers, in the order of the actions; None after a mistake.
 
     Args:
@@ -62,6 +64,7 @@ def numbers_of_actions(
         owner: the name of the loss; empty for the only one.
         numbers: the hyper-parameters of the pipeline.
         sink: takes every mistake.
+        changing: whether the loss reads the parameter at each call, so that it may have schedules.
     """
     notes = [Note("the environment", env.span)]
     if len(env.actions) < 2 or env.action_key is None:
@@ -86,15 +89,15 @@ def numbers_of_actions(
         sink.add(rules.WHICH_ACTION.at(file.key_span(*place), message, notes=notes, help=help))
     if wrong or lacking:
         return None
-    found: dict[Key, Setting] = {}
+    found: dict[Key, Amount] = {}
     for name, below in keys.items():
         usual = fact_of(param, nonzero=False)
         called = f"{param.name}_{name.replace('.', '_')}"
         doc = f"`{param.name}` of `{dotted((*env.action_key, *below))}`"
-        fact = replace(usual, name=called, doc=doc, called=param.name)
+        fact = replace(usual, name=called, doc=doc, called=param.name, scheduled=changing)
         fact = fact.of(owner) if owner else fact
-        setting = numbers.setting(*place[2:], name, owner=owner or "loss", fact=fact)
-        if setting is None:
+        amount = numbers.amount(*place[2:], name, owner=owner or "loss", fact=fact)
+        if amount is None:
             return None
-        found[below] = setting
+        found[below] = amount
     return found

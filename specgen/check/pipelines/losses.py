@@ -65,7 +65,7 @@ class LossArguments:
     settings: dict[str, Setting]
     schedules: dict[str, Amount]
     pairs: dict[str, tuple[Setting, ...]]
-    by_action: dict[str, dict[Key, Setting]]
+    by_action: dict[str, dict[Key, Amount]]
     arguments: dict[str, object]
     values: dict[str, object]
     place: tuple[str, ...]
@@ -227,7 +227,8 @@ def _arguments(
             made.values[key.text] = tuple(one.default for one in made.pairs[key.text])
         elif isinstance(value, MappingNode) and env is not None and weighs_actions(loss, key.text):
             here = (*place, key.text)
-            found = numbers_of_actions(file, here, value, param, env, name, numbers, sink)
+            changes = key.text in changing
+            found = numbers_of_actions(file, here, value, param, env, name, numbers, sink, changing=changes)
             if found is not None:
                 made.by_action[key.text] = found
         else:

@@ -185,7 +185,7 @@ class PipelineLoss:
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
     pairs: Mapping[str, tuple[Setting, ...]]
-    by_action: Mapping[str, Mapping[Key, Setting]]
+    by_action: Mapping[str, Mapping[Key, Amount]]
     arguments: Mapping[str, object]
     terms: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -356,6 +356,7 @@ class CheckedPipeline:
         found += [number for one in self.optimizers for number in (one.lr, one.max_grad_norm)]
         found += [one.coeff for one in self.bonuses]
         found += [amount for loss in self.losses for amount in loss.schedules.values()]
+        found += [one for loss in self.losses for each in loss.by_action.values() for one in each.values()]
         found += self.env.changing.values()
         return tuple(one for one in found if one is not None)
 

@@ -49,6 +49,7 @@ from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.check.pipelines.teams import mixes_values
 from specgen.check.pipelines.trunks import TrunkReader
+from specgen.check.pipelines.unread_numbers import report_unread_numbers
 from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.visible import Scopes, report_two_of_a_name
 from specgen.check.pipelines.workers import check_workers, read_workers
@@ -169,6 +170,8 @@ class _Pipeline:
                 given = one.given([network.role.name for network in loss.networks])
                 check_reads(loss, given, rows, env, self.sink)
         check_use(self.file, self.path, params, losses, self.numbers, self.sink)
+        for one, loss in zip(arguments, losses, strict=True):
+            report_unread_numbers(self.file, self.path, one, loss, self.sink)
         made = CheckedPipeline(
             name=self.name,
             module=self.module,

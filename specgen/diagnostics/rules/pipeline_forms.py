@@ -1,4 +1,4 @@
-"""SG607, SG608, SG624, SG625, SG638: what a pipeline may be made of besides the parts that all have."""
+"""SG607, SG608, SG624, SG625, SG638, SG648: what a pipeline may be made of besides the parts that all have."""
 
 from __future__ import annotations
 
@@ -101,4 +101,22 @@ target_updater:
 ```
 """,
     without="The target moves twice at each update.",
+)
+
+UNREAD_NUMBER = Rule(
+    "SG648",
+    "a number that no term reads",
+    """\
+Arguments of a loss decide which terms it has. A number of a term that is left out weighs nothing.
+
+```yaml
+loss: {ClipPPOLoss: {entropy_bonus: false, entropy_coeff: 0.02}}
+```
+
+```yaml
+loss: {ClipPPOLoss: {entropy_coeff: 0.02}}
+```
+""",
+    severity="warning",
+    without="The number is a hyper-parameter that changes nothing, whatever it is set to.",
 )

@@ -229,6 +229,10 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     for loss in pipeline.losses:
         for name, number in loss.schedules.items():
             yield f"parts.{loss.part('loss')}.{name} = {amount(number, unit, total)}"
+        for name, numbers in loss.by_action.items():
+            if any(one.schedule is not None for one in numbers.values()):
+                each = (f"{key_text(key)}: {amount(one, unit, total)}" for key, one in numbers.items())
+                yield f"parts.{loss.part('loss')}.{name} = {{{', '.join(each)}}}"
     for targets in pipeline.targets:
         if targets.amount.schedule is not None:
             yield f"parts.{targets.part}.tau = {amount(targets.amount, unit, total)}"

@@ -1,0 +1,40 @@
+"""Numbers that a pipeline gives a loss and that no term or metric reads which the loss has with its other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import PipelineLoss
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_forms as rules
+from specgen.schema.load import SchemaFile
+
+
+def report_unread_numbers(
+    file: SchemaFile, path: tuple[str, ...], given: LossArguments, loss: PipelineLoss, sink: Sink
+) -> None:
+    """Report them, but for those that are inherited by the pipeline at `path`."""
+    everywhere = _read_by(loss.loss, {one.target for one in (*loss.loss.terms, *loss.loss.metrics)})
+    read = _read_by(loss.loss, {*loss.terms, *loss.metrics, *loss.each})
+    for name in (*given.settings, *given.pairs, *given.by_action):
+        span = file.key_span(*given.place, name)
+        if name not in everywhere - read or not span.begins_in(file.span(*path)):
+            continue
+        terms = [one.target for one in loss.loss.terms if name in _read_by(loss.loss, {one.target})]
+        message = f"`{name}` has no effect: no term or metric reads it that `{loss.loss.name}` has with the other arguments"
+        help = f"leave it out, or what leaves out {' and '.join(f'`{term}`' for term in terms)}"
+        sink.add(rules.UNREAD_NUMBER.at(span, message, help=help if terms else "leave it out"))
+
+
+def _read_by(loss: CheckedLoss, names: Collection[str]) -> set[str]:
+    """The names that terms and metrics read, those of intermediate values and what these read among them."""
+    found: set[str] = set()
+    for one in (*loss.terms, *loss.metrics):
+        if one.target in names:
+            found |= one.reads
+    for one in reversed(loss.let):
+        if one.target in found:
+            found |= one.reads
+    return found
