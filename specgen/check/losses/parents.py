@@ -164,7 +164,8 @@ def _names_of(base: ParentLoss) -> str | None:
     for section, what in sections.items():
         node = None if base.node is None else base.node.get(section)
         if isinstance(node, MappingNode) and node.entries:
-            found.append(f"{what} {', '.join(f'`{key.text}`' for key, _ in node.entries)}")
+            names = [f"`{key.text}`" for key, _ in node.entries]
+            found.append(f"{what} {', '.join(names)}")
     return f"`{base.name}` has the {'; the '.join(found)}" if found else None
 
 
