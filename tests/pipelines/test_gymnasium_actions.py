@@ -122,6 +122,57 @@ def test_it_learns_all_parts(package: ModuleType, form: str, tmp_path: Path) -> 
     assert (force.deterministic_sample > 0.5).all()
 
 
+class Walled(Harbor):
+    """A harbor that allows no move away from the middle, and not the greatest force; the mask is observed, in bits."""
+
+    observation_space = spaces.Dict({"place": Harbor.observation_space, "action_mask": spaces.MultiBinary(8)})
+
+    def __init__(self) -> None:
+        super().__init__("Unequal")
+
+    def _observed(self) -> dict[str, Any]:
+        mask = np.array([self.place[0] > 0, 1, self.place[0] <= 0, 1, 1, 1, 1, 0], np.int8)
+        return {"place": self.place.copy(), "action_mask": mask}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self._observed(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        allowed = self._observed()["action_mask"]
+        assert allowed[action[0]], action
+        assert allowed[3 + action[1]], action
+        _, *rest = super().step(action)
+        return self._observed(), *rest
+
+
+gymnasium.register("WalledHarborOfTests-v0", Walled, max_episode_steps=8)
+
+
+def test_a_mask_of_bits_is_kept_to(tmp_path: Path) -> None:
+    """The environment raises where a choice is not allowed: random ones, those of the policy, those of evaluations."""
+    id = "WalledHarborOfTests-v0"
+    cast = "{DTypeCastTransform: {dtype_in: int8, dtype_out: bool, in_keys: [action_mask]}}, ActionMask, "
+    text = (
+        SCHEMA.replace("FORM", "Walled")
+        .replace("CATEGORICAL", ", categorical_action_encoding: true")
+        .replace(
+            "reward_sum]", "reward_sum, specgen_std/transforms/actions, specgen_std/transforms/dtype_cast]"
+        )
+        .replace("[RewardSum]", f"[{cast}RewardSum]")
+        .replace("activation: tanh", "activation: tanh, in: [place]")
+    )
+    with imported(
+        generate({"walled.yaml": text}, "walled", {id: record(id, {})}), "walled", tmp_path
+    ) as made:
+        module = importlib.import_module(f"{made.__name__}.walled")
+        module.WalledTrain().rollout(40, break_when_any_done=False)
+        parts = module.train(small_config(module), folder=tmp_path / "run")
+        batch = next(iter(parts.collector))
+        assert batch["action_mask"].dtype == torch.bool
+        assert batch["action_log_prob"].isfinite().all()
+
+
 @pytest.mark.parametrize("form", SPACES)
 def test_a_resumed_training_is_one_training(package: ModuleType, form: str, tmp_path: Path) -> None:
     """Two that go on from the same checkpoint are the same."""

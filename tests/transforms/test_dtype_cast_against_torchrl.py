@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
-from specgen_runtime.specs import Bounded, Unbounded
+from specgen_runtime.specs import Bounded, Categorical, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import DoubleToFloat, DTypeCastTransform, RewardSum, ToTensorImage
 from tensordict import TensorDict
@@ -58,6 +58,7 @@ chains:
     transforms:
       - DTypeCastTransform: {dtype_in: uint8, dtype_out: int64}
       - DTypeCastTransform: {dtype_in: int64, dtype_out: float32, in_keys: [level], out_keys: [height]}
+      - DTypeCastTransform: {dtype_in: int64, dtype_out: bool, in_keys: [level], out_keys: [raised]}
       - DTypeCastTransform: {dtype_in: int64, dtype_out: int8, in_keys: [level]}
       - DTypeCastTransform: {dtype_in: float32, dtype_out: float64, in_keys: [reward]}
 """
@@ -67,6 +68,7 @@ DYNAMIC: dict[str, Any] = {
     "Whole": lambda: [
         DTypeCastTransform("uint8", "int64"),
         DTypeCastTransform("int64", "float32", ["level"], ["height"]),
+        DTypeCastTransform("int64", "bool", ["level"], ["raised"]),
         DTypeCastTransform("int64", "int8", ["level"]),
         DTypeCastTransform("float32", "float64", ["reward"]),
     ],
@@ -123,7 +125,8 @@ def test_as_double_to_float() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype_in", "dtype_out"), [("float32", "int32"), ("uint8", "float64"), ("int64", "uint8")]
+    ("dtype_in", "dtype_out"),
+    [("float32", "int32"), ("uint8", "float64"), ("int64", "uint8"), ("int8", "bool"), ("float32", "bool")],
 )
 def test_recorded_data(dtype_in: Any, dtype_out: Any) -> None:
     """Keys that are named; theirs takes all of the dtype where none are."""
@@ -148,7 +151,7 @@ def test_dtypes_are_said_by_name_or_as_torch_has_them() -> None:
 
 def test_bounds() -> None:
     """Those of floats are cast; integers wrap around, and have none."""
-    for dtype, kind in (("float32", Bounded), ("int8", Unbounded)):
+    for dtype, kind in (("float32", Bounded), ("int8", Unbounded), ("bool", Categorical)):
         env = TransformedEnv(
             Walk(dtype=torch.float64, bounded=True), DTypeCastTransform("float64", dtype, ["position"])
         )  # type: ignore[arg-type]
@@ -156,7 +159,7 @@ def test_bounds() -> None:
 
 
 def test_another_dtype_is_refused() -> None:
-    with pytest.raises(ValueError, match="dtype_out must be one of 'uint8'"):
+    with pytest.raises(ValueError, match="dtype_out must be one of 'bool', 'uint8'"):
         DTypeCastTransform("float64", "float16")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"dtype_in must be one of 'uint8'.*got torch\.bfloat16"):
         DTypeCastTransform(torch.bfloat16, torch.float32)

@@ -2,8 +2,8 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c5dbe87751644b11487333cc35010f8da5475e7b43fa27104beeaf002a314010
-"""Casts between any two dtypes of numbers."""
+# specgen: sha256=4f8948153c63fea0b8da68b80ba11ee173f38b326a70193e297cf45b685b9fb4
+"""Casts between any two dtypes of numbers, and of numbers to truth values."""
 
 from __future__ import annotations
 
@@ -142,9 +142,12 @@ class DTypeCastTransform(GeneratedTransform[DTypeCastTransformKeys, DTypeCastTra
     def __init__(
         self,
         dtype_in: torch.dtype | Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
-        dtype_out: torch.dtype | Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
-        in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
+        dtype_out: torch.dtype
+        | Literal["bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         """Show entries of one dtype as another, and give inputs back to the environment in their own.
 
@@ -160,7 +163,7 @@ class DTypeCastTransform(GeneratedTransform[DTypeCastTransformKeys, DTypeCastTra
 
         Raises:
             ValueError: if `dtype_in` is none of uint8, int8, int16, int32, int64, float32, float64, or
-                `dtype_out` is none of uint8, int8, int16, int32, int64, float32, float64.
+                `dtype_out` is none of bool, uint8, int8, int16, int32, int64, float32, float64.
         """
         super().__init__(
             in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
@@ -171,9 +174,9 @@ class DTypeCastTransform(GeneratedTransform[DTypeCastTransformKeys, DTypeCastTra
                 f"dtype_in must be one of 'uint8', 'int8', 'int16', 'int32', 'int64', 'float32', 'float64', got {dtype_in!r}"
             )
         self.dtype_out = dtype_name(dtype_out)
-        if self.dtype_out not in ("uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
+        if self.dtype_out not in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
             raise ValueError(
-                f"dtype_out must be one of 'uint8', 'int8', 'int16', 'int32', 'int64', 'float32', 'float64', got {dtype_out!r}"
+                f"dtype_out must be one of 'bool', 'uint8', 'int8', 'int16', 'int32', 'int64', 'float32', 'float64', got {dtype_out!r}"
             )
         if self.dtype_out == "float32":
             self._writes = (*self._writes, "single")

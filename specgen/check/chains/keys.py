@@ -15,6 +15,7 @@ from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import SpecType
+from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.patterns import Match, NoMatch, match
 from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key
@@ -147,6 +148,9 @@ class KeyFinder:
                     if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
                 ]
                 help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
+                if not fitting and pattern.dtype == "bool" and entry.spec.dtype in INT_RANGES:
+                    cast = f"{{dtype_in: {entry.spec.dtype}, dtype_out: bool, in_keys: [{selector}]}}"
+                    help = f"put `{{DTypeCastTransform: {cast}}}`, of specgen_std/transforms/dtype_cast, in front of it"
                 self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))
             else:
                 found.append(entry)
