@@ -21,6 +21,7 @@ class OnPolicy(Declaration):
         minibatches: how many of them there are in a pass; in place of `minibatch_size`.
         accumulate: parts of an update that are computed one after the other, and their gradients summed: less memory.
         until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
+        shuffle: whether the order of frames is drawn anew for each pass; else minibatches are of neighbours.
     """
 
     num_envs: Quantity | None = None
@@ -30,6 +31,7 @@ class OnPolicy(Declaration):
     minibatches: Quantity | None = None
     accumulate: Quantity | None = None
     until: str | None = None
+    shuffle: bool = True
 
 
 class Prioritized(Declaration):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from specgen_runtime.training import read_log
 
 from specgen.settings import Config
@@ -50,6 +51,25 @@ def test_passes_end_where_the_policy_has_moved_far(when: str, tmp_path: Path) ->
             updates[1e9]
             == batches * config.epochs * config.num_envs * config.num_steps // config.minibatch_size
         )
+
+
+@pytest.mark.parametrize("when", ["batch", "epoch"])
+def test_minibatches_may_be_of_neighbours(when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing draws their order, and nothing of it is in a checkpoint."""
+    changes = f"value_estimator: {{gae: {{}}, when: {when}}}\n    data: {{on_policy: {{shuffle: false}}}}"
+    with trained(PPO, changes, tmp_path) as module:
+        batches, update = [], module.update
+
+        def noted(parts: Any, batch: Any) -> Any:
+            batches.append(batch["observation"])
+            return update(parts, batch)
+
+        monkeypatch.setattr(module, "update", noted)
+        config = small_config(module, total_frames=8, epochs=2, minibatch_size=4)
+        parts = module.train(config, folder=tmp_path / "run")
+        assert len(batches) == 4
+        assert torch.equal(torch.cat(batches[:2]), torch.cat(batches[2:]))
+        assert "shuffling" not in parts.state_dict()
 
 
 def test_a_training_ends_after_its_hours(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_what_weighs_an_entropy_follows_a_schedule(loss: str, tmp_path: Path) ->
         config = small_config(module, entropy_coeff_move=0.25)
         parts = module.train(config, folder=tmp_path / "run")
         assert config.entropy_coeff_force_end == 0.05
-        (part,) = losses(parts)
+        part: Any = parts.loss
         torch.testing.assert_close(part.entropy_coeff, torch.tensor([0.05, 0.25]))
         batch = next(iter(parts.collector))
         parts.estimator(batch)

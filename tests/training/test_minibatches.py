@@ -32,6 +32,13 @@ def test_each_row_once_in_each_epoch() -> None:
     assert torch.equal(data["number"], batch()["number"])
 
 
+def test_rows_and_columns_may_stay_in_their_order() -> None:
+    rows = [part["number"] for part in minibatches(batch(), 8, epochs=2, shuffle=False)]
+    assert torch.equal(torch.cat(rows), torch.arange(24).repeat(2))
+    columns = column_minibatches(batch(), 2, shuffle=False)
+    assert torch.equal(torch.cat([part["number"] for part in columns]), batch()["number"])
+
+
 def test_the_generator_decides() -> None:
     first, again, other = (
         torch.cat([part["number"] for part in minibatches(batch(), 6, generator=generator(seed))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -16,7 +16,9 @@ __all__ = ["column_minibatches", "equal_parts", "mean_losses", "minibatches"]
 D = TypeVar("D", bound=TensorDictBase)
 
 
-def minibatches(data: D, size: int, *, generator: torch.Generator | None, epochs: int = 1) -> Iterator[D]:
+def minibatches(
+    data: D, size: int, *, generator: torch.Generator | None = None, epochs: int = 1, shuffle: bool = True
+) -> Iterator[D]:
     """The rows of a batch in random order, `size` of them at a time; every row once in each epoch.
 
     Args:
@@ -24,6 +26,7 @@ def minibatches(data: D, size: int, *, generator: torch.Generator | None, epochs
         size: how many rows a minibatch has; it divides their number.
         generator: draws the order; None is torch's global one.
         epochs: how many passes over the data (>= 1).
+        shuffle: False leaves the rows in their order.
 
     Yields:
         A tensordict of batch size `[size]`, which shares memory with the others of its epoch and not with `data`.
@@ -33,11 +36,17 @@ def minibatches(data: D, size: int, *, generator: torch.Generator | None, epochs
     """
     rows = data.numel()
     _check("minibatches", "rows", rows, size, epochs)
-    return _rows(data, rows, size, generator, epochs)
+    return _rows(data, rows, size, _Order(generator, shuffle), epochs)
 
 
 def column_minibatches(
-    data: D, size: int, *, generator: torch.Generator | None, epochs: int = 1, dim: int = 0
+    data: D,
+    size: int,
+    *,
+    generator: torch.Generator | None = None,
+    epochs: int = 1,
+    dim: int = 0,
+    shuffle: bool = True,
 ) -> Iterator[D]:
     """The environments of a batch in random order, `size` of them at a time with all their steps.
 
@@ -49,6 +58,7 @@ def column_minibatches(
         generator: draws the order; None is torch's global one.
         epochs: how many passes over the data (>= 1).
         dim: the dimension of the environments; 1 for batches `[T, B]`.
+        shuffle: False leaves the environments in their order.
 
     Yields:
         A tensordict of the batch size of `data`, but `size` in dimension `dim`.
@@ -61,7 +71,7 @@ def column_minibatches(
         raise ValueError(f"column_minibatches: dim {dim} is none of the batch size {list(data.batch_size)}")
     columns = data.batch_size[dim]
     _check("column_minibatches", "environments", columns, size, epochs)
-    return _columns(data, columns, size, generator, epochs, dim % data.batch_dims)
+    return _columns(data, columns, size, _Order(generator, shuffle), epochs, dim % data.batch_dims)
 
 
 def equal_parts(data: D, count: int) -> Sequence[D]:
@@ -96,18 +106,27 @@ def _check(name: str, what: str, count: int, size: int, epochs: int) -> None:
         raise ValueError(f"{name}: epochs must be at least 1, found {epochs}")
 
 
-def _order(data: TensorDictBase, count: int, generator: torch.Generator | None) -> torch.Tensor:
-    device = torch.device("cpu") if generator is None else generator.device
-    order = torch.randperm(count, generator=generator, device=device)
-    return order if data.device is None else order.to(data.device)
+class _Order(NamedTuple):
+    """How the rows of a pass are ordered: as they are, or as a generator draws."""
+
+    generator: torch.Generator | None
+    shuffle: bool
+
+    def of(self, data: TensorDictBase, count: int) -> Tensor:
+        """The order of the next pass."""
+        if not self.shuffle:
+            return torch.arange(count, device=data.device)
+        device = torch.device("cpu") if self.generator is None else self.generator.device
+        order = torch.randperm(count, generator=self.generator, device=device)
+        return order if data.device is None else order.to(data.device)
 
 
-def _rows(data: D, rows: int, size: int, generator: torch.Generator | None, epochs: int) -> Iterator[D]:
+def _rows(data: D, rows: int, size: int, ordered: _Order, epochs: int) -> Iterator[D]:
     flat = data.reshape(-1)
     plain = _is_plain(flat)
     for _ in range(epochs):
         # Gathered once for all minibatches, which are then slices.
-        order = _order(data, rows, generator)
+        order = ordered.of(data, rows)
         yield from cast("list[D]", _gathered(flat, order, size)) if plain else flat[order].split(size)
 
 
@@ -136,9 +155,7 @@ def _gathered(data: TensorDictBase, order: Tensor, size: int) -> list[TensorDict
     ]
 
 
-def _columns(
-    data: D, columns: int, size: int, generator: torch.Generator | None, epochs: int, dim: int
-) -> Iterator[D]:
+def _columns(data: D, columns: int, size: int, ordered: _Order, epochs: int, dim: int) -> Iterator[D]:
     before = (slice(None),) * dim
     for _ in range(epochs):
-        yield from data[(*before, _order(data, columns, generator))].split(size, dim)
+        yield from data[(*before, ordered.of(data, columns))].split(size, dim)

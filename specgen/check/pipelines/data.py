@@ -123,7 +123,7 @@ class DataReader:
             )
         if size is None and count is None:
             count = self.numbers.default("minibatches", 1)
-        made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate)
+        made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate, declared.shuffle)
         frames = made.frames
         # where groups are not whole, or updates are of whole conversations, that alone is said
         whole = num_envs.default % self.group == 0 and self.turns == 1

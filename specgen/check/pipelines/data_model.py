@@ -16,7 +16,11 @@ SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices"]
 
 @dataclass(frozen=True)
 class OnPolicyData:
-    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one."""
+    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one.
+
+    Attributes:
+        shuffle: whether the order of frames is drawn for each pass.
+    """
 
     num_envs: Setting
     num_steps: Setting
@@ -24,6 +28,7 @@ class OnPolicyData:
     minibatch_size: Setting | None
     minibatches: Setting | None
     accumulate: Setting | None = None
+    shuffle: bool = True
 
     @property
     def frames(self) -> int:

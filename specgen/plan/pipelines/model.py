@@ -109,6 +109,7 @@ class LoopPlan:
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
         estimators: the statements that run them on a batch.
         minibatches: the function that cuts on-policy data: into frames, or into environments with all their steps.
+        order: how a function that makes minibatches is told their order.
         minibatch: how many of them an update has.
         until: the condition under which passes over a batch end, of the metrics; empty without one.
         filled: the condition under which a replay buffer is sampled.
@@ -134,6 +135,7 @@ class LoopPlan:
     estimated: str | None
     estimators: tuple[str, ...]
     minibatches: str
+    order: Text
     minibatch: Text
     until: str
     filled: str

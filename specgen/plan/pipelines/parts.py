@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.acting import draws
-from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
@@ -52,6 +52,11 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
 def norm_part(optimizer: PipelineOptimizer) -> str:
     """The attribute of the norm that gradients of an optimizer are scaled down to, where that changes in training."""
     return f"{optimizer.name}_max_grad_norm" if optimizer.name else "max_grad_norm"
+
+
+def shuffles(data: PipelineData) -> bool:
+    """Whether something draws the order of frames in minibatches."""
+    return isinstance(data, OnPolicyData) and data.shuffle
 
 
 def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -160,7 +165,7 @@ def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "exploring"
     if any(loss.draws for loss in pipeline.losses):
         yield "drawing"
-    if isinstance(pipeline.data, OnPolicyData):
+    if shuffles(pipeline.data):
         yield "shuffling"
     if isinstance(pipeline.data, RecordedData):
         yield "sampling"
@@ -261,7 +266,8 @@ def _priority_key(loss: PipelineLoss) -> Key | None:
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     data = pipeline.data
     if isinstance(data, OnPolicyData):
-        yield made_part("shuffling", _generator("minibatches"))
+        if shuffles(data):
+            yield made_part("shuffling", _generator("minibatches"))
         return
     if isinstance(data, RecordedData):
         place = storage_device(pipeline)

@@ -19,7 +19,7 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import norm_part, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import norm_part, optimizer_part, parts_of, shuffles, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -105,6 +105,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         estimators=tuple(_estimated(pipeline, loss) for loss in pipeline.estimated),
         minibatches="column_minibatches" if pipeline.in_whole_rows else "minibatches",
         minibatch=minibatch,
+        order="generator=parts.shuffling" if shuffles(data) else "shuffle=False",
         until=""
         if limits.until is None
         else f"metrics.{limits.until.metric} > config.{limits.until.above.name}",
