@@ -46,6 +46,44 @@ def _mover(**keywords: Any) -> ProbabilisticActor:
     )
 
 
+@pytest.mark.parametrize("batch", [(7,), (2, 3), ()], ids=str)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_call_with_tensors_has_a_log_probability_of_each_row(batch: tuple[int, ...], named: bool) -> None:
+    """As a call with a tensordict of that batch; they had one number for all rows."""
+    observation = torch.randn(*batch, 2, generator=torch.Generator().manual_seed(1))
+    actors = [_mover(log_prob_key="log_prob", generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    wanted = actors[0](TensorDict({"observation": observation}, batch))
+    found = actors[1](observation=observation) if named else actors[1](observation)
+    values = dict(zip(actors[1].out_keys, found, strict=True))
+    assert values["log_prob"].shape == batch
+    for key, value in values.items():
+        assert torch.equal(value, wanted[key])
+
+
+def test_a_call_with_tensors_of_one_number_for_all_rows_has_one_log_probability() -> None:
+    """Where an input has no rows, there is no batch."""
+    torch.manual_seed(0)
+    keys: list[Any] = [("params", "move", "logits"), ("params", "force", "loc"), ("params", "force", "scale")]
+
+    class Net(nn.Module):
+        def forward(self, observation: torch.Tensor, heat: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return observation * heat, observation, observation.exp()
+
+    actor = ProbabilisticActor(
+        SafeModule(Net(), in_keys=["observation", "heat"], out_keys=keys),
+        in_keys=["params"],
+        out_keys=[("action", "move"), ("action", "force")],
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={
+            "distribution_map": {"move": Categorical, "force": TanhNormal},
+            "name_map": {"move": ("action", "move"), "force": ("action", "force")},
+        },
+        return_log_prob=True,
+        log_prob_key="log_prob",
+    )
+    assert actor(torch.randn(5, 3), torch.tensor(2.0))[-1].shape == ()
+
+
 @pytest.mark.parametrize("aggregate", [False, True])
 def test_one_key_of_a_log_probability_of_several_actions_has_the_sum(aggregate: bool) -> None:
     with set_composite_lp_aggregate(aggregate):

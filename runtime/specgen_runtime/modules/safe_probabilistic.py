@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -50,8 +51,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         log_prob_keys: where, for the parts of a composite.
         log_prob_key: where, for one draw. Defaults to ``"<out_key>_log_prob"``, or to ``"sample_log_prob"`` under
             `tensordict.nn.set_composite_lp_aggregate`. With several ``out_keys`` the sum over the parts of a composite,
-            whatever that says, one number for each row of the tensordict's batch: a call with tensors in place of a
-            tensordict has no batch, and gets one number.
+            whatever that says, one number for each row of the tensordict's batch. A call with tensors in place of a
+            tensordict has no batch: its rows are the first dimensions that the distributions of all parts share.
         cache_dist: write the parameters of the distribution.
         n_empirical_estimate: draws of which a mean is taken that has no closed form.
         num_samples: leading dimensions of the draws.
@@ -142,6 +143,19 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         dist = self.get_dist(tensordict) if dist is None else dist
         return _sum_of_log_probs(dist, tensordict, len(dist.batch_shape))
 
+    @property
+    def sums_parts(self) -> bool:
+        """Whether one key is given for the log-probabilities of several draws."""
+        return self._sum_key is not None and self.return_log_prob
+
+    def rows_of_parts(self, tensordict: TensorDictBase) -> torch.Size:
+        """The first dimensions that the distributions of all parts share; none of what is no composite."""
+        dist = self.get_dist(tensordict)
+        if not isinstance(dist, CompositeDistribution):
+            return torch.Size(())
+        shapes = zip(*(part.batch_shape for part in dist.dists.values()), strict=False)
+        return torch.Size([sizes[0] for sizes in takewhile(lambda sizes: len({*sizes}) == 1, shapes)])
+
     def get_dist(self, tensordict: TensorDictBase) -> Any:
         """The distribution of the parameters in a tensordict.
 
@@ -167,7 +181,7 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             TypeError: if the parameters are not the keywords of the distribution.
             RuntimeError: if the generator is on another device than the parameters.
         """
-        if self._sum_key is not None and self.return_log_prob:
+        if self.sums_parts:
             return self._forward_with_sum(*given_first(tensordict), *args, **kwargs)
         if not is_ordinary_call(tensordict, args or kwargs) or self.num_samples is not None:
             return super().forward(*given_first(tensordict), *args, **kwargs)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tensordict import is_tensor_collection
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
     TensorDictModule,
     TensorDictSequential,
+    dispatch,
     set_interaction_type,
+    set_skip_existing,
 )
 from tensordict.nn.probabilistic import interaction_type
 from torch import nn
@@ -80,13 +83,24 @@ class PlainProbabilisticSequence(PlainSequence, ProbabilisticTensorDictSequentia
         modules = self._in_order()
         if modules is None or not is_ordinary_call(tensordict, args or kwargs):
             given = () if tensordict is None else (tensordict,)
+            sums = modules is not None and getattr(modules[-1], "sums_parts", False)
+            if sums and not is_tensor_collection(tensordict) and "tensordict_out" not in kwargs:
+                return self._of_tensors(*given, *args, **kwargs)
             return ProbabilisticTensorDictSequential.forward(self, *given, *args, **kwargs)
         *front, last = modules
-        if interaction_type() is None:
-            with set_interaction_type(last.default_interaction_type):
-                tensordict = _run_all(front, tensordict)
-        else:
-            tensordict = _run_all(front, tensordict)
+        return last(_run_front(front, last, tensordict))
+
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
+    @set_skip_existing(None)  # type: ignore[untyped-decorator]
+    def _of_tensors(self, tensordict: Any) -> Any:
+        """`forward` of tensors, whose tensordict has no batch: rows are what the parts of a composite at the end share."""
+        modules = self._in_order()
+        assert modules is not None  # `forward` has asked
+        *front, last = modules
+        tensordict = _run_front(front, last, tensordict)
+        rows = last.rows_of_parts(tensordict)
+        if all(value.shape[: len(rows)] == rows for value in tensordict.values(True, True)):
+            tensordict.batch_size = rows
         return last(tensordict)
 
     def _in_order(self) -> list[Any] | None:
@@ -118,6 +132,14 @@ def _function_of(module: Any) -> TensorFunction | None:
         return of_tensors(module)
     function: Callable[[], TensorFunction | None] | None = getattr(module, "tensor_function", None)
     return None if function is None else function()
+
+
+def _run_front(front: Iterable[nn.Module], last: Any, tensordict: Any) -> Any:
+    """What the modules in front of the last write, who see the interaction type that it has."""
+    if interaction_type() is not None:
+        return _run_all(front, tensordict)
+    with set_interaction_type(last.default_interaction_type):
+        return _run_all(front, tensordict)
 
 
 def _run_all(modules: Iterable[nn.Module], tensordict: Any) -> Any:

@@ -337,8 +337,7 @@ class Declared:
                 continue
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
             if not declared.key:
-                message = f"`{'.'.join(here)}` needs a field `key`"
-                help = f"write `key: {name}`"
+                message, help = f"`{'.'.join(here)}` needs a field `key`", f"write `key: {name}`"
                 self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message, help=help))
                 declared = declared.model_copy(update={"key": name})  # what reads it is no second mistake
             if reason := data_key_refusal(declared.key):
