@@ -10,6 +10,7 @@ import pytest
 import torch
 from specgen_runtime.modules import ProbabilisticActor, TanhNormal
 from specgen_runtime.objectives import GAE, PolicyDistribution, VTrace
+from specgen_runtime.objectives.composites import composite_log_prob
 from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_std.losses import A2CLoss, ClipPPOLoss, KLPENPPOLoss, SACLoss
 from tensordict import TensorDict, TensorDictBase
@@ -262,3 +263,19 @@ def test_specs_of_actions_of_parts() -> None:
         ProbabilisticActor(
             policy()[0], in_keys=["params"], distribution_class=TanhNormal, spec=Composite(move=Unbounded(2))
         )
+
+
+def test_a_part_may_be_called_as_what_holds_it() -> None:
+    """`("action", "action")` beside `("action", "power")`, of which a pipeline makes distributions of those names."""
+    loc, scale = torch.zeros(4, 2), torch.ones(4, 2)
+    names: list[Any] = [("action", "action"), ("action", "power")]
+    params = TensorDict(
+        {(*name, key): x for name in names for key, x in (("loc", loc), ("scale", scale))}, [4]
+    )
+    dist = CompositeDistribution(params, distribution_map=dict.fromkeys(names, TanhNormal))
+    drawn = dist.sample()
+    scores = [dist.dists[name].log_prob(drawn[name]) for name in names]
+    torch.testing.assert_close(composite_log_prob(dist, drawn["action"]), scores[0] + scores[1])
+    torch.testing.assert_close(composite_log_prob(dist, drawn), scores[0] + scores[1])
+    with pytest.raises(KeyError, match="no part"):
+        composite_log_prob(dist, drawn["action"].exclude("action"))

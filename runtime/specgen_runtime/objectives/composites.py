@@ -60,7 +60,17 @@ def _part_of(action: Draw, name: NestedKey, distribution: CompositeDistribution)
         raise KeyError(f"an action of the parts {', '.join(map(repr, distribution.dists))} is a tensor")
     path = as_tuple(name)
     for start in range(len(path)):
-        found = action.get(path[start:], None)
+        found = _entry_at(action, path[start:])
         if isinstance(found, Tensor):
             return found
     raise KeyError(f"the action has no part {name!r}; it holds {listed(action)}")
+
+
+def _entry_at(action: TensorDictBase, path: tuple[str, ...]) -> Draw | None:
+    """The entry at a path; None where there is none, also where a tensor stands on the way, which a part may be called as."""
+    found: Draw | None = action
+    for name in path:
+        if not isinstance(found, TensorDictBase):
+            return None
+        found = found.get(name, None)
+    return found
