@@ -25,14 +25,21 @@ def given_around(path: str, phase: Phase, row: Row, count: int) -> dict[str, Bin
             give(name, entry.type, entry.spec.interval, entry.key)
         give(NTH, Type("int64", (), "ctor"), Interval(0, count - 1), None)
         return scope
+    repeats = phase in ("until", "fold", "collect")
+    roles = dict.fromkeys(name.partition(".")[0] for name in row.inputs if "." in name)
+    for role in roles:  # of several keys
+        names = [name for name in row.inputs if name.partition(".")[0] == role]
+        for prefix in ("", "next.") if repeats else ("",):
+            several = tuple(f"{prefix}{name}" for name in names)
+            scope[f"{prefix}{role}"] = Binding(Type("any"), ANYTHING, what="several keys", several=several)
     for name, entry in row.inputs.items():
         give(name, entry.type, entry.spec.interval, entry.key)
-        if phase not in ("until", "fold", "collect"):
+        if not repeats:
             continue
         give(f"next.{name}", entry.type, entry.spec.interval, entry.key)
         if phase == "fold":
             give(f"acc.{name}", entry.type, ANYTHING, None)
-    if phase in ("until", "fold", "collect"):
+    if repeats:
         give(NTH, Type("int64", (), "ctor"), Interval(0, count - 1), None)
     return scope
 

@@ -84,9 +84,32 @@ transforms:
       last: {each: u, name: "last_{}", type: "float32[n] in [-1, 1]"}
     around:
       repeat: count
-      action: {u: first + float32(nth) / float32(count - 1) * (last - first)}
+      action: {u: first + float32(nth) / float32(count - 1) * (n / n) * (last - first)}
       fold: {reward: acc.reward + next.reward}
+  Joined:
+    doc: A row stops where the largest of what is seen and the state is large, and pays for the smallest.
+    in:
+      xs: {all: [seen, x], type: "float32[2]"}
+      reward: {key: reward, type: "float32[]"}
+    around:
+      repeat: 4
+      until: any(max(*next.xs) > 3) and any(concat(*xs, axis=-1) > -9)
+      fold: {reward: "acc.reward + next.reward + 0.1 * min(min(*next.xs))"}
+  Flat:
+    doc: Rows stand still where anything is large.
+    in: {xs: {all: [x, seen], type: "float32[...]"}}
+    around: {skip: "any(concat(*xs, axis=-1) > 5)"}
+  Weighed:
+    doc: The mean of what is seen is a reward.
+    in:
+      seen: {key: seen, type: "float32[n]"}
+      reward: {key: reward, type: "float32[]"}
+    around:
+      repeat: 2
+      fold: {reward: acc.reward + next.reward + sum(next.seen) / n}
 chains:
+  Stopped: {env: Walk, transforms: [Joined, RewardSum]}
+  Still: {env: Walk, transforms: [Flat, Weighed, RewardSum]}
   Stacked: {env: Walk, transforms: [StepCounter, {MultiAction: {steps: 3, stack_observations: true}}, RewardSum], allow: [SG328]}
   Scaled: {env: Walk, transforms: [ActionScaling, {MultiAction: {steps: 2, in_keys: [reward], in_keys_inv: [action], out_keys: [parts], out_keys_inv: [chunk]}}, {FlattenAction: {in_keys_inv: [chunk]}}]}
   Inside: {env: Walk, transforms: [{FrameSkipTransform: {frame_skip: 2}}, {MultiAction: {steps: 3}}, {StepCounter: {max_steps: 4}}]}
@@ -111,6 +134,8 @@ def _scaled(made: ModuleType) -> list[Transform]:
 
 
 DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
+    "Stopped": lambda made: [made.Joined(), RewardSum()],
+    "Still": lambda made: [made.Flat(), made.Weighed(), RewardSum()],
     "Stacked": lambda made: [StepCounter(), MultiAction(3, stack_observations=True), RewardSum()],
     "Scaled": _scaled,
     "Inside": lambda made: [FrameSkipTransform(2), MultiAction(3), StepCounter(4)],

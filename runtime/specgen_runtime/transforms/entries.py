@@ -165,9 +165,12 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         value = self._needed(tensordict, key)
         return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
-    def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
-        """Inputs that are put behind one another: single numbers as vectors of one."""
-        found = [self._require(tensordict, key) for key in keys]
+    def _vectors(
+        self, tensordict: TensorDictBase, keys: list[NestedKey], *, recalled: bool = False
+    ) -> list[Tensor]:
+        """Inputs that are put behind one another, or what they were before the step: single numbers as vectors of one."""
+        read = self._recall_input if recalled else self._require
+        found = [read(tensordict, key) for key in keys]
         return [
             value if self._rank(key) else value.unsqueeze(-1) for key, value in zip(keys, found, strict=True)
         ]

@@ -14,6 +14,7 @@ from specgen.check.chains.masks import end_masks, own_masks
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.policy import check_actions_read, check_policy_states
 from specgen.check.chains.position import Position
+from specgen.check.chains.python import check_rewards_read
 from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import cast_bounds, hidden_entry, written_entry, written_once
 from specgen.check.model import Entry, dotted
@@ -100,6 +101,7 @@ class Binder:
         inverse = InverseBinder(instance, arguments, self.state, self.keys, changed, span, self.sink)
         inverse_rows = inverse.rows(before)
         check_actions_read(transform, rows, inverse_rows, self.acted, span, self.sink)
+        check_rewards_read(instance, rows, span, self.sink)
         if self._faults() == before:
             rows = folded_rows(instance, rows)
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]

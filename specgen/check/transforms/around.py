@@ -164,6 +164,12 @@ class AroundChecker:
                 targets[role.name] = Target(role.name, _spec(self.types[role.name]))
             else:
                 wrong[role.name] = f"`{role.name}` is read here"
+            if fits and role.form == "all":
+                del targets[role.name]
+                wrong[role.name] = (
+                    f"`{role.name}` stands for several keys: one that is folded is declared with `each:`, "
+                    "and folded for each of its keys"
+                )
             wrong[f"next.{role.name}"] = f"write it bare: `{role.name}`"
         for output in self.outputs:
             if phase == "collect" and not output.inverse:
@@ -309,6 +315,9 @@ class AroundChecker:
             self._give(scope, phase, role.name, (role.name,), "now", self.types[role.name])
             if repeats:
                 self._give(scope, phase, f"next.{role.name}", (role.name,), "next", self.types[role.name])
+            if role.form == "all" and phase != "collect":  # where each of them is collected as it is
+                for name in (role.name, f"next.{role.name}") if repeats else (role.name,):
+                    scope[name] = replace(scope[name], several=())
             if phase == "fold" and role.name in folded:
                 self._give(scope, phase, f"acc.{role.name}", ("acc", role.name), "now", self.types[role.name])
         if phase == "action":

@@ -8,7 +8,7 @@ from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.images import entry_itself, image_of, joined
-from specgen.check.transforms.model import CheckedTransform, Phase
+from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transform_language as rules
 from specgen.expr import (
@@ -225,7 +225,8 @@ def joins_only(transform: CheckedTransform, role: Role) -> bool:
 
 def taken_by(transform: CheckedTransform, role: Role) -> set[str]:
     """The functions that take all keys of a role of several."""
-    statements = [one for phase in ("reset", "step", "map", "update") for one in getattr(transform, phase)]
+    phases: tuple[Phase, ...] = ("reset", "step", "map", *AROUND_PHASES)
+    statements = [one for phase in phases for one in transform.phase(phase)] + [*transform.update]
     statements += transform.buffer_types
     names = {
         node.op

@@ -6,13 +6,14 @@ from dataclasses import field
 
 from specgen.check.transforms.model import Around, CheckedTransform, Phase
 from specgen.check.transforms.names import NTH
+from specgen.check.transforms.types import joins_only
 from specgen.code import Code, named, using
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.draws import phase_draws
 from specgen.plan.transforms.functions import PhaseFunction, around_function, ranked
-from specgen.plan.transforms.text import variable
+from specgen.plan.transforms.text import rank_text, variable
 from specgen.program.torch_text import print_expression
 from specgen.values import dataclass
 
@@ -141,12 +142,14 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
         elif (param := params.get(read)) is not None:
             size = f"{args[0]}.batch_size"
             passed.append(param_of_rows(param, size) if param.per_env else f"self.{read}")
+        elif read in transform.sizes:
+            passed.append(_size(transform, read, function.reads))
         elif read in networks:
             passed.append(f"self._networks[{literal(read)}]")
         elif (counted := ranked(transform, read)) is not None:
-            passed.append(f"self.{'_inner_rank' if counted.inverse else '_rank'}(key.{counted.name})")
+            passed.append(rank_text(transform, counted))
         else:
-            fetched.append((variable(read), _fetched(phase, read, args)))
+            fetched.append((variable(read), _fetched(transform, phase, read, args)))
             passed.append(variable(read))
     yields = not target
     return MethodPlan(
@@ -163,13 +166,31 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
     )
 
 
-def _fetched(phase: Phase, read: str, args: tuple[str, ...]) -> str:
+def _size(transform: CheckedTransform, name: str, reads: tuple[str, ...]) -> Text:
+    """A named size, of the tensor of its role where that is at hand."""
+    role, axis = transform.sizes[name]
+    found = next((read for read in reads if read.rpartition(".")[2] == role.name), None)
+    if found is not None:
+        return f"{variable(found)}.shape[{axis}]"
+    if not role.inverse:
+        return f"self._spec(key.{role.name}).shape[{axis}]"
+    return using(f"self._spec(key.{role.name}, INPUTS).shape[{axis}]", "INPUTS")
+
+
+def _fetched(transform: CheckedTransform, phase: Phase, read: str, args: tuple[str, ...]) -> str:
     """How a method gets a value of the data."""
     moment, _, name = read.rpartition(".")
+    role = next((one for one in transform.roles if one.name == name), None)
     if moment == "next":
-        return f"self._require(next_tensordict, key.{name})"
-    if moment == "acc":
-        return f"self._require(folded, key.{name})"
-    if phase in ("action", "reset_steps"):
-        return f"self._require({args[0]}, key.{name})"
-    return f"self._recall_input(tensordict, key.{name})"
+        source, get = "next_tensordict", "_require"
+    elif moment == "acc":
+        source, get = "folded", "_require"
+    elif phase in ("action", "reset_steps"):
+        source, get = args[0], "_require"
+    else:
+        source, get = "tensordict", "_recall_input"
+    if role is None or role.form != "all" or role.inverse:
+        return f"self.{get}({source}, key.{name})"
+    if joins_only(transform, role):
+        return f"self._vectors({source}, key.{name}{', recalled=True' if get == '_recall_input' else ''})"
+    return f"[self.{get}({source}, each) for each in key.{name}]"

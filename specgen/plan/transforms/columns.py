@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.inverse import COUNTED
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform
 from specgen.expr import Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
@@ -59,7 +59,7 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
 
 def _reads_logical(transform: CheckedTransform) -> bool:
     """Whether rewards and done flags are read without their trailing 1."""
-    if transform.recursion is not None or (transform.around is not None and not transform.map):
+    if transform.recursion is not None:
         return False
     if transform.python is not None:
         return True  # a class is given, and gives, rows
@@ -68,26 +68,32 @@ def _reads_logical(transform: CheckedTransform) -> bool:
         for phase in ("reset", "step", "map", "update", "buffer_types")
         for one in getattr(transform, phase)
     ]
+    statements += [one for phase in AROUND_PHASES if phase != "action" for one in transform.phase(phase)]
     if not statements:
         return False
-    return not _of_one_shape(transform) or any(
+    read = {name.removeprefix("next.").removeprefix("acc.") for one in statements for name in one.reads}
+    roles = [role for role in transform.forward if transform.around is None or role.name in read]
+    if transform.around is not None and not roles:
+        return False
+    return not _of_one_shape(transform, roles) or any(
         _counts_axes(node) for one in statements for node in one.typed.nodes
     )
 
 
-def _of_one_shape(transform: CheckedTransform) -> bool:
-    """Whether all that is read and written has the dimensions of one role, whatever these are."""
+def _of_one_shape(transform: CheckedTransform, roles: Iterable[Role]) -> bool:
+    """Whether all that is read, of `roles`, and written has the dimensions of one role, whatever these are."""
     driver = transform.driver(inverse=False)
     if driver is None:
         return False
     read = [
         role is driver or (role.form == "key" and role.beside == role.shaped_as == driver.name)
-        for role in transform.forward
+        for role in roles
     ]
     of_rewards = driver.default == ("env.reward",)  # a reward of theirs is stored as they are
     written = [
         output.each == driver.name and (of_rewards or not output.reward) and not has_own_dims(output)
         for output in transform.written(inverse=False)
+        if output.name not in transform.stacked
     ]
     return all(read) and all(written) and _free(driver)
 

@@ -9,6 +9,7 @@ from specgen.check.conditions import Condition
 from specgen.check.model import identifier
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.types import joins_only
 from specgen.code import Code, needs_math, using
 from specgen.expr.sizes import Dim, Rest, Sym
 from specgen.literals import literal
@@ -102,6 +103,14 @@ def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list
 def has_own_dims(output: Output) -> bool:
     """Whether the declaration says all dimensions of an output."""
     return output.dims is not None and not any(isinstance(size, Rest) for size in output.dims)
+
+
+def rank_text(transform: CheckedTransform, role: Role) -> str:
+    """How many dimensions a role has; several keys are of one rank, single numbers among them vectors of one."""
+    if role.form != "all" or role.inverse:
+        return f"self.{'_inner_rank' if role.inverse else '_rank'}(key.{role.name})"
+    rank = f"self._rank(key.{role.name}[0])"
+    return f"max({rank}, 1)" if joins_only(transform, role) else rank
 
 
 def dims_text(dims: Iterable[Dim | Rest], size: Callable[[str], str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from specgen.check.model import Checked, Parameter
-from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import PHASES, CheckedTransform, Phase
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.check.transforms.types import joins_only
@@ -48,6 +47,7 @@ from specgen.plan.transforms.text import (
     named_done_key,
     named_reset_keys,
     policy_states,
+    rank_text,
     unassigned_flags,
     unless_lacking,
     variable,
@@ -303,7 +303,7 @@ class _Planner:
                     passed.append(f"self._reset_rows(tensordict)(key, {target})")
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    passed.append(if_there(counted.name, self._rank_text(counted), missing, "0"))
+                    passed.append(if_there(counted.name, rank_text(self.transform, counted), missing, "0"))
                     continue
                 if (param := self._param_of(read)) is not None and param.per_env:
                     passed.append(param_of_rows(param, f"{source}.batch_size", variable(like or "")))
@@ -363,13 +363,6 @@ class _Planner:
             target = "tensordict" if source == "seen" else source
             return (variable(read), False) if known else (f"self._just_written({target}, key.{bare})", True)
         return f"self._require({source}, key.{bare})", True
-
-    def _rank_text(self, role: Role) -> str:
-        """How many dimensions a role has; several keys are of one rank, single numbers among them vectors of one."""
-        if role.form != "all":
-            return f"self._rank(key.{role.name})"
-        rank = f"self._rank(key.{role.name}[0])"
-        return f"max({rank}, 1)" if joins_only(self.transform, role) else rank
 
     def _size(self, name: str, reads: tuple[str, ...], missing: Collection[str] = ()) -> str:
         """A named size, of the tensor of its role where that is at hand; 0 where that is `missing`."""
