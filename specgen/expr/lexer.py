@@ -54,6 +54,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_GROUPED: Final = re.compile(r"\A\d{1,3}(,\d{3})+\s*\Z")
 _LEADING_ZEROS: Final = re.compile(r"\A0[0_]*(?=\d)")
 
 
@@ -124,7 +125,15 @@ def tokenize_all(
             sound = False
             tokens.append(Token("name", "_text", position, end))
         elif kind == "number":
-            if end < len(text) and (text[end].isalnum() or text[end] == "_"):
+            if grouped := _GROUPED.match(text):
+                end = grouped.end()
+                message, help = (
+                    "digits are grouped by `_`",
+                    f"write {grouped.group().strip().replace(',', '_')}",
+                )
+                _syntax(source, sink, position, end, message, help)
+                sound = False
+            elif end < len(text) and (text[end].isalnum() or text[end] == "_"):
                 end = _word_end(text, end)
                 _syntax(source, sink, position, end, f"`{text[position:end]}` is neither a number nor a name")
                 sound = False

@@ -66,8 +66,9 @@ def meant_type(name: str, text: str, *, patterns: bool) -> str | None:
 
     """
     module, _, bare = name.rpartition(".")
-    if bare in _SPACES:
-        return f"write {_SPACES[bare]}"
+    space = next((one for one in _SPACES if one.lower() == bare.lower().replace("_", "")), None)
+    if space is not None and bare not in _KINDS:
+        return f"write {_SPACES[space]}"
     rest = text[len(name) :]
     if module in _MODULES and bare in CONCRETE:
         return f"write {bare}{rest}"

@@ -17,6 +17,7 @@ from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.misplaced import report_misplaced
 from specgen.schema.module import Module
 from specgen.schema.other_names import otherwise_called
+from specgen.schema.shape_help import shape_help
 from specgen.schema.unknown_fields import fields_at, unknown_field
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.source.resolve import number_hint
@@ -202,7 +203,10 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(word or error) or _list_help(loc, found) or _braces_help(root, loc, found, errors),
+            help=_nearest(word or error)
+            or _list_help(loc, found)
+            or shape_help(loc, found, {_expected(one) for one in errors})
+            or _braces_help(root, loc, found, errors),
         )
     )
 
@@ -257,7 +261,8 @@ def _nearest(error: Any) -> str | None:
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
     expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    return otherwise_called(error["input"], expected) or suggestion(error["input"], expected)
+    name = error["input"].rpartition(".")[2]  # of `nn.Tanh`
+    return otherwise_called(name, expected) or suggestion(name, expected)
 
 
 def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
@@ -271,6 +276,10 @@ def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
     if len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
         return None
     if loc[2] == "networks":
+        if all(isinstance(one, Scalar) for one in found.items):
+            return (
+                f"write `{{mlp: [{', '.join(one.text for one in found.items if isinstance(one, Scalar))}]}}`"
+            )
         return "put the layers in front into a trunk: `front: {mlp: [64]}, memory: {trunk: front, lstm: 64}`"
     return (
         "a parameter that is a tensor is written {default: […], per_env: true}; "

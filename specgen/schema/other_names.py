@@ -1,4 +1,4 @@
-"""What others call the distributions of policies, and the fields of pipelines."""
+"""What others call the distributions of policies, the fields of pipelines, and transforms."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ _FIELDS = {
     "capacity": ("buffer_size", "memory_size", "max_size", "replay_size", "replay_buffer_size"),
     "warm_up_frames": ("learning_starts", "init_random_frames", "start_steps", "warmup_steps"),
     "updates": ("gradient_steps", "utd_ratio", "updates_per_step", "total_updates"),
+    "every": ("eval_freq", "eval_interval", "save_freq", "log_interval"),
+    "episodes": ("n_eval_episodes", "num_episodes", "eval_episodes"),
     "frames": ("total_frames", "total_timesteps", "max_frames", "num_timesteps"),
     "gamma": ("discount", "discount_factor"),
     "lmbda": ("lambda", "gae_lambda", "lam"),
@@ -54,6 +56,34 @@ _FIELDS = {
 }  # fmt: skip
 """What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib, and
 those of transforms by others, or in environments."""
+_FRAMES = ("{CatFrames: {N: 4, dim: -3, in_keys: [pixels]}}", "frames")
+_STATISTICS = ("RewardSum", "reward_sum")
+_NORMALISED = ("{VecNorm: {in_keys: [observation]}}", "vec_norm")
+_GRAY = ("GrayScale", "images")
+_SKIP = ("{FrameSkipTransform: {frame_skip: 4}}", "time")
+_WRAPPERS = {
+    "TimeLimit": ("{StepCounter: {max_steps: 500}}", "step_counter"),
+    "RecordEpisodeStatistics": _STATISTICS, "Monitor": _STATISTICS, "VecMonitor": _STATISTICS,
+    "FrameStack": _FRAMES, "FrameStackObservation": _FRAMES, "VecFrameStack": _FRAMES,
+    "NormalizeObservation": _NORMALISED, "VecNormalize": _NORMALISED,
+    "NormalizeReward": ("{VecNorm: {in_keys: [reward]}}", "vec_norm"),
+    "ClipReward": ("{RewardClipping: {clamp_min: -1, clamp_max: 1}}", "rewards"),
+    "TransformReward": ("{RewardScaling: {loc: 0.0, scale: 0.1}}", "reward_scaling"),
+    "GrayscaleObservation": _GRAY, "GrayScaleObservation": _GRAY,
+    "ResizeObservation": ("{Resize: {w: 84, h: 84}}", "images"),
+    "MaxAndSkipObservation": _SKIP, "MaxAndSkipEnv": _SKIP, "FrameSkip": _SKIP,
+}  # fmt: skip
+"""Wrappers of Gymnasium and Stable-Baselines3: the transform that does the same, and its file in the library."""
+
+
+def wrapper_named(name: str) -> str | None:
+    """What to write in the place of a wrapper of other libraries among the transforms of a chain; None if it is none."""
+    if name not in _WRAPPERS:
+        return None
+    transform, file = _WRAPPERS[name]
+    return f"write `{transform}`, and import `specgen_std/transforms/{file}`"
+
+
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
 

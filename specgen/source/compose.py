@@ -214,6 +214,8 @@ class Composer:
         what = "an item" if key is None else f"'{key.text}'"
         how = "has no value" if node.text == "" else f"is `{node.text}`, which YAML reads as null"
         help = "write its value, or `{}` for an empty mapping"
+        if opened.flow and key is not None and key.text.isdigit() and len(key.text) == 3:
+            help = "a comma ends a value inside `{…}`: digits are grouped by `_`"
         if node.text == "" and not opened.flow and node is not opened.nodes[-1]:
             help += "; what belongs to it is indented below it"
         if node.text == "" and node.origin is not None and comment_after(self._source, node.origin.end):

@@ -56,6 +56,9 @@ def check_parts(
     missing = [name for name in _PARTS if getattr(pipeline, name) is None and not (name == "env" and has_env)]
     for name in missing:
         what = "`env` of evaluations" if name == "env" and imitates else f"`{name}`"
-        message = f"`{path[-1]}` says no {what}"
-        sink.add(rules.MISSING_PART.at(file.key_span(*path), message, help=helps[name]))
+        message, help = f"`{path[-1]}` says no {what}", helps[name]
+        here = [*file.module.chains, *file.module.envs]
+        if name == "env" and helps is _PARTS and here:
+            help = f"write `env: {here[0]}`"
+        sink.add(rules.MISSING_PART.at(file.key_span(*path), message, help=help))
     return not missing
