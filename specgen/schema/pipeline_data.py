@@ -87,9 +87,13 @@ class OnlineAndRecorded(Replay):
 
     Attributes:
         path: a folder with a tensordict that was saved with `memmap`.
+        keys: what entries are called there, by what they are called here: `{next.reward: reward}`.
+        fraction: how much of each batch is recorded, where the recorded transitions are kept apart.
     """
 
     path: str | None = None
+    keys: dict[str, str] = Field(default_factory=dict)
+    fraction: Quantity | None = None
 
 
 class Recorded(Declaration):
@@ -97,12 +101,14 @@ class Recorded(Declaration):
 
     Attributes:
         path: a folder with a tensordict that was saved with `memmap`.
+        keys: what entries are called there, by what they are called here: `{next.reward: reward}`.
         conversations: the function that gives conversations in place of that, `package.module:function`.
         ref_model: a frozen language model whose log-probabilities of them the loss reads.
         batch_size: frames of an update, or conversations.
     """
 
     path: str | None = None
+    keys: dict[str, str] = Field(default_factory=dict)
     conversations: str | None = None
     ref_model: str | None = None
     batch_size: Quantity | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from specgen_std.pipelines import ddpg_pendulum_recorded as module
 from tensordict import TensorDict
 
-from tests.pipelines.small import recorded_pendulum, small_config
+from tests.pipelines.small import differing, recorded_pendulum, small_config
+from tests.pipelines.test_ends import trained
 
 
 def test_the_buffer_begins_with_what_was_recorded() -> None:
@@ -54,3 +56,54 @@ def test_noise_that_never_dies_out_is_refused() -> None:
     with pytest.raises(ValueError, match="theta \\* dt must be below 2, or the noise never dies out, got 3"):
         small_config(module, theta=15.0, dt=0.2)
     assert small_config(module, theta=15.0, dt=0.1).theta == 15.0
+
+
+RECORDED = ("DDPGPendulumRecorded", "pipelines/ddpg_pendulum_recorded, chains/pendulum, losses/ddpg")
+OFFLINE = ("BCPendulum", "pipelines/bc_pendulum, chains/pendulum, losses/behavior_cloning")
+
+
+@pytest.fixture
+def renamed(tmp_path: Path) -> str:
+    """The transitions of `recorded_pendulum`, whose observations and rewards have other names; all rewards are 7."""
+    data = TensorDict.load_memmap(recorded_pendulum()).reshape(-1)
+    other = data.exclude("observation", ("next", "reward")).clone()
+    other["obs"], other["rewards"] = data["observation"], torch.full_like(data["next", "reward"], 7.0)
+    folder = str(tmp_path / "renamed")
+    other.memmap(folder)
+    return folder
+
+
+def test_a_fraction_of_each_batch_is_recorded(tmp_path: Path, renamed: str) -> None:
+    """The recorded transitions stay where they are; what is collected is in the buffer, and in checkpoints."""
+    changes = "data: {online_and_recorded: {fraction: 0.25, keys: {next.reward: rewards, observation: obs}}}"
+    with trained(RECORDED, changes, tmp_path) as made:
+        config = small_config(made, recorded=renamed, random_frames=0)
+        rewards, update = [], made.update
+
+        def noted(parts: Any, batch: Any) -> Any:
+            rewards.append(batch["next", "reward"])
+            return update(parts, batch)
+
+        made.update = noted
+        whole = made.train(config, folder=tmp_path / "whole")
+        assert len(whole.buffer) == config.total_frames
+        assert len(whole.recorded_buffer) == 80
+        assert rewards
+        for each in rewards:
+            assert each.shape == (8, 1)
+            assert (each[:6] < 0).all()
+            assert (each[6:] == 7).all()
+        made.train(replace(config, total_frames=24), folder=tmp_path / "cut")
+        cut = made.train(config, folder=tmp_path / "cut", resume=True)
+        assert differing(whole.state_dict(), cut.state_dict()) == []
+        with pytest.raises(ValueError, match="recorded_fraction must leave frames of both kinds"):
+            replace(config, recorded_fraction=0.01)
+
+
+def test_recorded_entries_may_have_other_names(tmp_path: Path, renamed: str) -> None:
+    with trained(OFFLINE, "data: {recorded: {keys: {observation: obs}}}", tmp_path) as made:
+        parts = made.Training(small_config(made, recorded=renamed))
+        recorded = TensorDict.load_memmap(recorded_pendulum()).reshape(-1)
+        assert torch.equal(parts.buffer[:]["observation"], recorded["observation"])
+        with pytest.raises(ValueError, match="'observation', which is called 'obs' there, is missing"):
+            made.Training(small_config(made))

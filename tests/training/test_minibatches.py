@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from specgen_runtime.training import column_minibatches, equal_parts, mean_losses, minibatches
+from specgen_runtime.training import column_minibatches, equal_parts, joined, mean_losses, minibatches
 from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 
@@ -126,3 +126,9 @@ def test_means_of_losses() -> None:
     mean = mean_losses(found)
     assert mean["loss"] == 2.5
     assert mean["kl"] == 5.0
+
+
+def test_samples_of_several_buffers_are_one() -> None:
+    rows = [TensorDict({"a": torch.full((n,), n), "index": torch.arange(n)}, [n]) for n in (2, 3)]
+    assert joined(*rows)["a"].tolist() == [2, 2, 3, 3, 3]
+    assert "index" not in joined(*rows)

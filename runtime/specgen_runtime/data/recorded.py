@@ -26,6 +26,7 @@ def load_recorded(
     path: str | Path,
     entries: Mapping[NestedKey, tuple[torch.dtype, tuple[int, ...]]],
     *,
+    keys: Mapping[NestedKey, NestedKey] | None = None,
     at_most: int | None = None,
 ) -> TensorDictBase:
     """Read transitions that were saved with `tensordict.memmap(path)`, one behind the other.
@@ -35,6 +36,7 @@ def load_recorded(
     Args:
         path: the folder.
         entries: what is read, each with its dtype and the shape that it has behind the batch dimensions.
+        keys: what entries are called in the files, by what they are called here, where that differs.
         at_most: how many transitions there is space for; None for any number.
 
     Returns:
@@ -56,14 +58,17 @@ def load_recorded(
         raise RecordedDataError(
             f"{folder} holds {data.numel()} transitions, and there is space for {at_most}"
         )
-    known = {key if isinstance(key, tuple) else (key,): key for key in data.keys(True, True)}
+    known = {_path(key) for key in data.keys(True, True)}
     wrong: list[str] = []
+    there = {_path(key): name for key, name in (keys or {}).items()}
+    found_at: dict[NestedKey, NestedKey] = {}
     for key, (dtype, shape) in entries.items():
-        name = key if isinstance(key, tuple) else (key,)
-        if name not in known:
-            wrong.append(f"{key!r} is missing")
+        source = found_at[key] = there.get(_path(key), key)
+        if _path(source) not in known:
+            said = repr(key) if source == key else f"{key!r}, which is called {source!r} there,"
+            wrong.append(f"{said} is missing")
             continue
-        value = data.get(key)
+        value = data.get(source)
         found = tuple(value.shape[data.batch_dims :])
         if value.dtype != dtype or found != tuple(shape):
             wrong.append(
@@ -71,5 +76,11 @@ def load_recorded(
             )
     if wrong:
         raise RecordedDataError(f"{folder} does not hold what is read of it: {'; '.join(wrong)}")
-    selected: TensorDictBase = data.select(*entries)
+    selected: TensorDictBase = data.select(*entries) if not there else TensorDict({}, data.batch_size)
+    for key, source in found_at.items() if there else ():
+        selected.set(key, data.get(source))
     return selected if data.batch_dims == 1 else selected.reshape(-1)
+
+
+def _path(key: NestedKey) -> tuple[str, ...]:
+    return key if isinstance(key, tuple) else (key,)

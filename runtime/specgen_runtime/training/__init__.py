@@ -9,6 +9,7 @@ from specgen_runtime.training.folder_lock import FolderInUseError
 from specgen_runtime.training.minibatches import (
     column_minibatches,
     equal_parts,
+    joined,
     mean_losses,
     minibatches,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "equal_parts",
     "evaluate",
     "exponential",
+    "joined",
     "linear",
     "load_generator",
     "mean_losses",

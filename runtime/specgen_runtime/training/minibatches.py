@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.packing import entries_of, flat_td
 
-__all__ = ["column_minibatches", "equal_parts", "mean_losses", "minibatches"]
+__all__ = ["column_minibatches", "equal_parts", "joined", "mean_losses", "minibatches"]
 
 D = TypeVar("D", bound=TensorDictBase)
 
@@ -88,6 +88,16 @@ def equal_parts(data: D, count: int) -> Sequence[D]:
     if count < 1 or rows % count:
         raise ValueError(f"equal_parts: {rows} rows have no {count} equal parts")
     return cast("Sequence[D]", data.split(rows // count))
+
+
+def joined(*samples: D) -> D:
+    """Samples of several buffers as one, row behind row; an `index`, which each buffer counts for itself, is left out.
+
+    Args:
+        samples: at least one, of batch size `[n]`, with the same entries otherwise.
+    """
+    rows = [sample.exclude("index") for sample in samples]
+    return cast("D", torch.cat(cast("Any", rows)))
 
 
 def mean_losses(losses: Sequence[D]) -> D:

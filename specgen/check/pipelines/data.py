@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
+from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
@@ -11,15 +13,19 @@ from specgen.check.pipelines.data_model import (
     ReplayData,
     SamplerKind,
 )
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.fields import RECORDED_FRACTION
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.check.pipelines.recorded_conversations import read_conversations
 from specgen.check.pipelines.visible import Scopes
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
@@ -141,10 +147,26 @@ class DataReader:
         kind = "online_and_recorded"
         if declared.path is None:
             self._report_no_path(kind)
-        made = self._replay(kind, declared, declared.path)
-        if made is not None:
-            self._check_recorded(made)
-        return made
+        fraction = self.numbers.setting("data", kind, "fraction", fact=RECORDED_FRACTION)
+        made = self._replay(kind, declared, declared.path, apart=declared.fraction is not None)
+        if made is None:
+            return None
+        self._check_recorded(made)
+        if fraction is not None:
+            self._check_fraction(made, fraction)
+        return replace(made, fraction=fraction, keys=_keys(declared.keys))
+
+    def _check_fraction(self, data: ReplayData, fraction: Setting) -> None:
+        """Report a fraction that leaves no frame of one kind in a batch, or priorities of frames in two places."""
+        size = data.batch_size.default
+        if not 1 <= round(fraction.default * size) < size:
+            message = f"a fraction of {fraction.default:g} of {size} frames is none of them, or all"
+            help = f"write a fraction between {1 / size:g} and {1 - 1 / size:g}"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(fraction.span, message, help=help))
+        if data.sampler == "prioritized":
+            span = self.file.key_span(*self.path, "data", data.kind, "sampler")
+            message = "with `fraction` recorded frames are in a place of their own, which keeps no priorities"
+            self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`, or `fraction`"))
 
     def _check_recorded(self, data: ReplayData) -> None:
         """Report buffers of sequences, which single transitions are none of."""
@@ -157,7 +179,10 @@ class DataReader:
                 help = "leave it out, or collect all data: `replay`"
                 self.sink.add(data_rules.SINGLE_TRANSITIONS.at(setting.span, message, help=help))
 
-    def _replay(self, kind: str, declared: Replay, recorded: str | None) -> ReplayData | None:
+    def _replay(
+        self, kind: str, declared: Replay, recorded: str | None, *, apart: bool = False
+    ) -> ReplayData | None:
+        full = recorded is not None and not apart  # when nothing is collected yet
         num_envs = self._or_default(kind, "num_envs", 1, declared.num_envs)
         num_steps = self._or_default(kind, "num_steps", 1, declared.num_steps)
         capacity = self._needed(kind, "capacity", "100_000")
@@ -168,7 +193,7 @@ class DataReader:
             return None
         warm_up = self.numbers.setting("data", kind, "warm_up_frames")
         if warm_up is None:
-            usual = batch_size.default if recorded is None else 0
+            usual = 0 if full else batch_size.default
             warm_up = self.numbers.default("warm_up_frames", usual)
         sampler, numbers = self._sampler(kind, declared)
         length = numbers.get("slice_length")
@@ -180,7 +205,7 @@ class DataReader:
         self._compare(
             capacity, batch_size, "a buffer of {} frames holds no batch of {}", 10 * batch_size.default
         )
-        if recorded is None:
+        if not full:
             self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet", first)
         if capacity.default >= batch_size.default:
             text = "a buffer of {} frames never holds the {} of the warm-up"
@@ -263,6 +288,10 @@ class DataReader:
                 span = self.file.key_span(*here, field)
                 self.sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help=help))
                 return None
+        if self.chats and declared.keys:
+            message = "`keys` says what entries of files are called, and conversations come from a function"
+            span = self.file.key_span(*here, "keys")
+            self.sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help="leave it out"))
         if (declared.conversations if self.chats else declared.path) is None:
             self._report_no_path("recorded")
         if batch_size is None or not self._complete:
@@ -271,7 +300,7 @@ class DataReader:
             return read_conversations(
                 *(self.file, self.path, declared, self.module, self.scopes, batch_size, self.sink)
             )
-        return RecordedData(batch_size, declared.path)
+        return RecordedData(batch_size, declared.path, _keys(declared.keys))
 
     def _report_no_path(self, kind: str) -> None:
         span = self.file.key_span(*self.path, "data", kind)
@@ -282,6 +311,36 @@ class DataReader:
         message = f"`{kind}` needs `{field}`"
         self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{field}: {example}`"))
         self._complete = False
+
+
+def check_keys(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    data: PipelineData,
+    env: PipelineEnv,
+    losses: tuple[PipelineLoss, ...],
+    sink: Sink,
+) -> None:
+    """Report names of recorded entries that the pipeline at `path` does not have."""
+    if isinstance(data, OnPolicyData) or not data.keys:
+        return
+    here = [*env.entries, *(dotted(entry.key) for entry in env.actions)]
+    here += [f"next.{name}" for name in env.entries]
+    here += [dotted(role.key) for loss in losses for role in loss.loss.roles]
+    for key in data.keys:
+        if dotted(key) not in here:
+            span = file.key_span(*path, "data", data.kind, "keys", dotted(key))
+            message = f"there is no entry `{dotted(key)}` here that could have another name in the files"
+            help = (
+                suggestion(dotted(key), here)
+                or f"`{env.name}` gives {', '.join(f'`{one}`' for one in env.entries)}"
+            )
+            sink.add(schema_rules.UNKNOWN_FIELD.at(span, message, help=help))
+
+
+def _keys(declared: Mapping[str, str]) -> dict[Key, Key]:
+    """What entries are called in the files, by what they are called in the training."""
+    return {tuple(here.split(".")): tuple(there.split(".")) for here, there in declared.items()}
 
 
 def discounted(

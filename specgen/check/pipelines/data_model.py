@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.sources import PythonSource
+from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 if TYPE_CHECKING:
@@ -50,7 +53,9 @@ class ReplayData:
     Attributes:
         gamma: discounts the rewards of `n_step` steps.
         slice_length: how many steps of an episode are drawn together; None where frames are drawn one by one.
-        recorded: the folder of the transitions that it holds at first; None where it is empty then.
+        recorded: the folder of the transitions that it holds at first; None where all are collected.
+        keys: what their entries are called there, by what they are called here.
+        fraction: how much of each batch is drawn of them, where they are not in the buffer themselves.
     """
 
     num_envs: Setting
@@ -67,6 +72,8 @@ class ReplayData:
     gamma: Setting | None = None
     slice_length: Setting | None = None
     recorded: str | None = None
+    keys: Mapping[Key, Key] = field(default_factory=dict)
+    fraction: Setting | None = None
 
     @property
     def kind(self) -> str:
@@ -81,14 +88,21 @@ class RecordedData:
     Attributes:
         batch_size: the frames of an update, or conversations.
         path: their folder; None where they are conversations.
+        keys: what their entries are called there, by what they are called here.
         conversations: the function that gives these.
         ref_model: the language model whose log-probabilities of them the loss reads.
     """
 
     batch_size: Setting
     path: str | None = None
+    keys: Mapping[Key, Key] = field(default_factory=dict)
     conversations: PythonSource | None = None
     ref_model: CheckedLanguageModel | None = None
+
+    @property
+    def kind(self) -> str:
+        """How the schema calls such data."""
+        return "recorded"
 
 
 PipelineData = OnPolicyData | ReplayData | RecordedData

@@ -153,6 +153,13 @@ BONUS_COEFF = Fact(
 TARGETS_EVERY = Fact(
     "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )
+RECORDED_FRACTION = Fact(
+    "recorded_fraction",
+    "float",
+    "how much of each batch is recorded",
+    ((">", 0.0), ("<", 1.0)),
+    called="fraction",
+)
 WORKERS = Fact("workers", "int", "processes that collect; they divide num_envs", _COUNT)
 WORKER_CPUS = Fact("worker_cpus", "float", "processors of each worker", _NONNEGATIVE, called="cpus")
 WORKER_GPUS = Fact("worker_gpus", "float", "GPUs of each worker", _NONNEGATIVE, called="gpus")

@@ -11,7 +11,7 @@ from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.bonuses import BonusReader
 from specgen.check.pipelines.conversations import ConversationsCheck
-from specgen.check.pipelines.data import DataReader, discounted
+from specgen.check.pipelines.data import DataReader, check_keys, discounted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
@@ -146,6 +146,7 @@ class _Pipeline:
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
             self._check_data(losses, data)
+            check_keys(self.file, self.path, data, env, losses, self.sink)
             check_devices(self.file, self.path, devices, env, data, self.sink)
             if env.chat is not None:
                 values = tuple(one.values for one in arguments)

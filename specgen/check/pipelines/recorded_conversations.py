@@ -71,7 +71,11 @@ def read_conversations(
         else:
             reference = checked.value
     sink.extend(mine.items)
-    return RecordedData(batch_size, None, source, reference) if sound and not mine.has_errors else None
+    return (
+        RecordedData(batch_size, conversations=source, ref_model=reference)
+        if sound and not mine.has_errors
+        else None
+    )
 
 
 def check_recorded_conversations(

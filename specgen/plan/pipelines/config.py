@@ -96,13 +96,16 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             f"    raise ValueError({formatted(f'{parts.name} must divide {data.num_envs.name} * {data.num_steps.name}, got ', f'self.{parts.name}')})"
         )
     if isinstance(data, ReplayData):
-        least = [data.capacity] if data.recorded is not None else [data.capacity, data.warm_up_frames]
+        full = data.recorded is not None and data.fraction is None
+        least = [data.capacity] if full else [data.capacity, data.warm_up_frames]
         for smaller, larger in ((data.batch_size, one) for one in least):
             text = f"{larger.name} must be at least {smaller.name}, got "
             yield (
                 f"if self.{larger.name} < self.{smaller.name}:\n"
                 f"    raise ValueError({formatted(text, f'self.{larger.name}')})"
             )
+        if data.fraction is not None:
+            yield _some_of_both(data.batch_size.name, data.fraction.name)
         if data.slice_length is not None:
             yield _whole_slices(data.batch_size.name, data.slice_length.name)
             yield _long_enough(data, data.slice_length)
@@ -144,6 +147,13 @@ def _whole_groups(pipeline: CheckedPipeline, data: OnPolicyData) -> Iterator[str
                 f"if self.{setting.name} % {env.chat.group}:\n"
                 f"    raise ValueError({formatted(text, f'self.{setting.name}')})"
             )
+
+
+def _some_of_both(batch: str, fraction: str) -> str:
+    """That a batch has frames that were recorded, and others."""
+    text = f"{fraction} must leave frames of both kinds in a batch of {batch}, got "
+    wrong = f"not 1 <= round(self.{fraction} * self.{batch}) < self.{batch}"
+    return f"if {wrong}:\n    raise ValueError({formatted(text, f'self.{fraction}')})"
 
 
 def _whole_slices(batch: str, length: str) -> str:

@@ -25,6 +25,7 @@ _TRAINING = (
     "equal_parts",
     "evaluate",
     "exponential",
+    "joined",
     "linear",
     "load_generator",
     "mean_losses",

@@ -31,6 +31,7 @@ from specgen.plan.pipelines.language_models import (
 )
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of, call_of_trunk
+from specgen.plan.pipelines.read_keys import recorded_entries
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
@@ -52,6 +53,11 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
 def norm_part(optimizer: PipelineOptimizer) -> str:
     """The attribute of the norm that gradients of an optimizer are scaled down to, where that changes in training."""
     return f"{optimizer.name}_max_grad_norm" if optimizer.name else "max_grad_norm"
+
+
+def _apart(data: PipelineData) -> bool:
+    """Whether recorded transitions are kept beside those that are collected."""
+    return isinstance(data, ReplayData) and data.fraction is not None
 
 
 def shuffles(data: PipelineData) -> bool:
@@ -167,7 +173,7 @@ def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "drawing"
     if shuffles(pipeline.data):
         yield "shuffling"
-    if isinstance(pipeline.data, RecordedData):
+    if isinstance(pipeline.data, RecordedData) or _apart(pipeline.data):
         yield "sampling"
 
 
@@ -272,7 +278,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     if isinstance(data, RecordedData):
         place = storage_device(pipeline)
         yield made_part("sampling", _generator("buffer", place))
-        found, uses = "load_recorded(config.recorded, self.recorded)", ["load_recorded"]
+        found, uses = _loaded(pipeline), ["load_recorded"]
         words: list[str] = []
         if data.conversations is not None:
             # When it is made: it may import types of this module.
@@ -313,8 +319,27 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     elif data.slice_length is not None:  # where a slice begins, networks go on from the state that is stored
         words.append(f"sampler=SliceSampler(slice_len=config.{data.slice_length.name}, init_key=None)")
         uses.append("SliceSampler")
-    words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
+    size = f"config.{data.batch_size.name}"
+    recorded_size = "" if data.fraction is None else f"round(config.{data.fraction.name} * {size})"
+    rest = f"{size} - {recorded_size}" if recorded_size else size
+    words += [f"batch_size={rest}", f"generator={_generator('buffer', place)}"]
     yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
-    if data.recorded is not None:
-        found = f"load_recorded(config.recorded, self.recorded, at_most={capacity})"
-        yield using(f"self.buffer.extend({found})", "load_recorded")
+    if recorded_size:
+        yield made_part("sampling", _generator("recorded", place))
+        storage = f"TensorStorage({_loaded(pipeline)}, device={place or literal('auto')})"
+        made = (
+            f"TensorDictReplayBuffer(storage={storage}, batch_size={recorded_size}, generator=self.sampling)"
+        )
+        yield made_part("recorded_buffer", using(made, "TensorStorage", "load_recorded"))
+    elif data.recorded is not None:
+        yield using(f"self.buffer.extend({_loaded(pipeline, f'at_most={capacity}')})", "load_recorded")
+
+
+def _loaded(pipeline: CheckedPipeline, *further: str) -> str:
+    """The call that reads recorded transitions, whose entries may have other names in their files."""
+    data = pipeline.data
+    assert not isinstance(data, OnPolicyData)
+    read = {str(key) for key, _ in recorded_entries(pipeline)}
+    keys = {key_text(here): key_text(there) for here, there in data.keys.items() if key_text(here) in read}
+    renamed = (f"keys={{{', '.join(f'{here}: {there}' for here, there in keys.items())}}}",) if keys else ()
+    return f"load_recorded({', '.join(('config.recorded', 'self.recorded', *renamed, *further))})"

@@ -120,7 +120,9 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         logged=tuple(_logged(pipeline)),
         noted=tuple(_noted(pipeline)),
         flat="" if _sliced(pipeline) else ".reshape(-1)",
-        sample=f"parts.buffer.sample(){_sliced(pipeline)}",
+        sample="joined(parts.buffer.sample(), parts.recorded_buffer.sample())"
+        if isinstance(data, ReplayData) and data.fraction is not None
+        else f"parts.buffer.sample(){_sliced(pipeline)}",
         cast=to_loss(pipeline),
         bonuses=tuple(
             f"parts.{one.name}_reward(batch, parts.{one.loss}_loss(batch)[{literal(one.metric)}])"
@@ -295,6 +297,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "clip_grad_norm_"
     if isinstance(pipeline.data, OnPolicyData):
         yield "column_minibatches" if pipeline.in_whole_rows else "minibatches"
+    if isinstance(pipeline.data, ReplayData) and pipeline.data.fraction is not None:
+        yield "joined"
     if stored_keys(pipeline):
         yield from ("ClassVar", "NestedKey", "Sequence")
     if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
