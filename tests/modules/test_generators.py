@@ -63,6 +63,7 @@ def actor(distribution: Any, *in_keys: str, **keywords: Any) -> tuple[Any, Tenso
 
 
 RELAXED = {"grad_method": modules.ReparamGradientStrategy.RelaxedOneHot}
+NVEC = {"nvec": [2, 1]}
 PARTS = {"distribution_map": {"move": modules.TanhNormal, "turn": modules.Categorical}}
 
 MAKERS: dict[str, Callable[..., tuple[Any, TensorDict]]] = {
@@ -85,6 +86,11 @@ MAKERS: dict[str, Callable[..., tuple[Any, TensorDict]]] = {
     "relaxed": lambda **k: actor(modules.OneHotCategorical, "logits", distribution_kwargs=RELAXED, **k),
     "MaskedCategorical": lambda **k: actor(modules.MaskedCategorical, "logits", "mask", **k),
     "MaskedOneHotCategorical": lambda **k: actor(modules.MaskedOneHotCategorical, "logits", "mask", **k),
+    "MultiCategorical": lambda **k: actor(modules.MultiCategorical, "logits", distribution_kwargs=NVEC, **k),
+    "MultiOneHotCategorical": lambda **k: actor(
+        modules.MultiOneHotCategorical, "logits", distribution_kwargs=NVEC, **k
+    ),
+    "IndependentBernoulli": lambda **k: actor(modules.IndependentBernoulli, "logits", **k),
     "Ordinal": lambda **k: actor(modules.Ordinal, "scores", **k),
     "OneHotOrdinal": lambda **k: actor(modules.OneHotOrdinal, "scores", **k),
     "composite": lambda **k: actor(CompositeDistribution, "params", distribution_kwargs=PARTS, **k),

@@ -187,3 +187,22 @@ def test_a_graph_holds_them() -> None:
     value = d.sample()
     torch.testing.assert_close(scored(logits, value), d.log_prob(value) + d.entropy())
     assert isinstance(d.choices, Categorical)
+
+
+@pytest.mark.parametrize("drawn", [0.0, 1.0])
+def test_the_ends_of_what_is_drawn_are_choices(drawn: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No class that is not allowed, or that there is not, where a random number is 0, or rounded to 1."""
+    monkeypatch.setattr(torch, "rand", lambda shape, **words: torch.full(shape, drawn, **words))
+    mask = torch.tensor([False, True, True, False, True, True])
+    d = MultiCategorical(torch.randn(50, 6), nvec=(4, 2), mask=mask)
+    assert d.sample((2,)).unique(dim=1).tolist() == [[[1, 0]] if drawn == 0 else [[2, 1]]] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_rare_choices_are_drawn_in_each_dtype(dtype: torch.dtype) -> None:
+    logits = torch.tensor([0.0, -6.0, 0.0, 0.0], dtype=dtype)
+    torch.manual_seed(0)
+    drawn = MultiCategorical(logits, nvec=(2, 2)).sample((200_000,))
+    rare = drawn[:, 0].double().mean().item()
+    assert rare == pytest.approx(torch.sigmoid(torch.tensor(-6.0)).item(), rel=0.15)
+    assert drawn[:, 1].double().mean().item() == pytest.approx(0.5, abs=0.01)

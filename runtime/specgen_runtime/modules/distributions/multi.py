@@ -81,7 +81,14 @@ class MultiCategorical(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices, int64 of shape ``(*sample_shape, *batch, len(nvec))``."""
-        return self._written(self._each.sample(sample_shape))
+        logits = self._each.logits.detach()
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        # one random number for each choice: `multinomial` takes one for each class, and those that fill rows up
+        up_to = logits.to(dtype).exp().cumsum(-1)
+        whole = up_to[..., -1:]
+        place = whole * torch.rand((*sample_shape, *up_to.shape[:-1], 1), dtype=dtype, device=logits.device)
+        # as numbers are rounded, the place may be the whole, which the last class that there may be ends at
+        return self._written(torch.minimum((up_to <= place).sum(-1), (up_to < whole).sum(-1)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of choices of shape ``(*sample, *batch, len(nvec))``, the sum over all of them."""
