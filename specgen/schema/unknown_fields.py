@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import get_origin
 
 from specgen.diagnostics import Diagnostic, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -30,6 +31,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     where = f" in `{'.'.join(map(str, outer))}`" if outer else ""
     help = (
         field_otherwise_called(name, fields)
+        or _one_beside_several(parent, outer, name)
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
@@ -38,6 +40,18 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     )
     span = key.span if key else root.span
     return rules.UNKNOWN_FIELD.at(span, f"unknown field `{name}`{where}", help=help)
+
+
+def _one_beside_several(parent: Node | None, outer: Place, name: str) -> str | None:
+    """What is said of one of several by its name, beside fields of one for all, where either is allowed."""
+    options = models_at(outer)
+    fields = fields_of(options)
+    node = parent.get(name) if isinstance(parent, Mapping) else None
+    own, first = {*_names_in(node)}, next((one for one in _names_in(parent) if one in fields), None)
+    by_name = any(get_origin(option) is dict for option in options)
+    if first is None or not by_name or not own or not own <= fields:
+        return None
+    return f"`{first}` beside it is of all: write it below a name, too, or leave `{name}` out"
 
 
 def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
