@@ -188,3 +188,14 @@ def test_a_chain_keeps_to_each_mask(declared: ModuleType) -> None:
     assert env._action_masks == (("left", "left_mask"), ("right", "right_mask"))
     assert env.rollout(40, break_when_any_done=False)["next", "reward"].ge(1).all()
     assert declared.Counted(batch_size=(5,))._action_masks == (("left", "left_mask"), ("right", "left_mask"))
+
+
+def test_a_mask_that_is_only_given_to_the_environment() -> None:
+    class Given(Cells):
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_spec = Composite(count=Unbounded((1,)))
+
+    env = TransformedEnv(Given(), ActionMask(mask_key="free"))
+    with pytest.raises(KeyError, match="'free', which the environment is given and does not return: add it"):
+        env.observation_spec["count"]

@@ -297,6 +297,16 @@ def test_no_moment_at_all() -> None:
     assert RewardSum()(data.copy())["next", "episode_reward"].shape == (3, 0, 1)
 
 
+@pytest.mark.parametrize("future", [False, True])
+def test_what_is_made_of_no_moment_has_its_shape(future: bool) -> None:
+    after = TensorDict(
+        {"pixels": torch.zeros(2, 0, 4), "done": torch.zeros(2, 0, 1, dtype=torch.bool)}, [2, 0]
+    )
+    data = TensorDict({"pixels": torch.zeros(2, 0, 4), "next": after}, [2, 0], names=[None, "time"])
+    found = CatFrames(3, -1, future=future)(data)
+    assert found["pixels"].shape == (2, 0, 12)
+
+
 def test_data_without_done() -> None:
     data = recorded(Walk(3)).exclude(("next", "done"), ("next", "terminated"))
     total = RewardSum()(data)["next", "episode_reward"]

@@ -261,6 +261,11 @@ class KeyFindingTransform(Transform):
             if key in leaf_keys(spec):
                 return spec[key]
         known = sorted(str(each) for group in groups for each in leaf_keys(group_spec(env, group)))
+        if "state" not in groups and key in leaf_keys(group_spec(env, "state")):
+            raise KeyError(
+                f"{type(self).__name__} reads {key!r}, which the environment is given and does not return: "
+                "add it to its observation_spec, and return it from _reset and _step"
+            )
         raise KeyError(
             f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
         )

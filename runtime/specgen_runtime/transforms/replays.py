@@ -141,6 +141,8 @@ def _replay_forward(transform: GeneratedTransform[Any, Any], tensordict: TensorD
             first = earlier.get(key, reset[key].narrow(time, 0, 1))
             before = torch.cat([first, after.narrow(time, 0, length - 1)], time)
             tensordict.set(key, torch.where(begins[key], reset[key], before))
+        elif key in reset:
+            tensordict.set(key, reset[key])  # of no time, in the shape that it has
     if bound._derives_done():
         raised = set(bound._fields(bound._flags))
         flags = [
@@ -191,9 +193,10 @@ def _replay_backward(transform: GeneratedTransform[Any, Any], tensordict: Tensor
         for key, value in found.items():
             behind.set(key, value)
         made.append(found)
-    for key in reset if made else ():
+    for key, value in reset.items():
         if not is_private(key):
-            tensordict.set(key, torch.stack([found[key] for found in reversed(made)], time))
+            found_of_each = [found[key] for found in reversed(made)]
+            tensordict.set(key, torch.stack(found_of_each, time) if made else value)
     return tensordict
 
 
