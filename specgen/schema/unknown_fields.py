@@ -32,6 +32,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     help = (
         field_otherwise_called(name, fields)
         or _one_beside_several(parent, outer, name)
+        or _device_of_a_network(outer, name, fields)
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)
@@ -52,6 +53,20 @@ def _one_beside_several(parent: Node | None, outer: Place, name: str) -> str | N
     if first is None or not by_name or not own or not own <= fields:
         return None
     return f"`{first}` beside it is of all: write it below a name, too, or leave `{name}` out"
+
+
+def _device_of_a_network(outer: Place, name: str, fields: Collection[str]) -> str | None:
+    """What to say of a device for one of the networks of a pipeline, which are together."""
+    if not outer or outer[0] != "pipelines":
+        return None
+    in_network = name == "device" and len(outer) == 4 and outer[2] == "networks"
+    if in_network or (list(outer[2:]) == ["device"] and suggestion(name, fields) is None):
+        place = "beside `networks`" if in_network else "here"
+        return (
+            "networks that learn are together, where `loss` is, and copies of those that act where `policy` is: "
+            f'write `device: {{policy: cpu, loss: "cuda:0"}}` {place}'
+        )
+    return None
 
 
 def _other_level(parent: Node | None, outer: Place, name: str) -> str | None:
