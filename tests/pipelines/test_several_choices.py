@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -274,3 +275,25 @@ def test_choices_stand_beside_other_actions(tmp_path: Path) -> None:
         assert type(dists["action", "lamps"]) is IndependentBernoulli
         each = sum(dist.log_prob(batch[key]) for key, dist in dists.items())
         torch.testing.assert_close(batch["action_log_prob"], each)
+
+
+def test_behaviour_is_cloned(tmp_path: Path) -> None:
+    """From recorded choices, the dials as they are wanted."""
+    text = re.sub(
+        r"    loss: .*?(?=    stop:)",
+        "    loss: BCLoss\n    data: {recorded: {path: data/dials, batch_size: 64}}\n    optimizer: {adam: {lr: 1.0e-2}}\n",
+        schema("sizes that differ"),
+        flags=re.DOTALL,
+    )
+    text = text.replace(", critic_network: {mlp: [32], activation: tanh}", "").replace(
+        "losses/ppo", "losses/behavior_cloning"
+    )
+    with made(text.replace("frames: 4_096", "updates: 100"), tmp_path) as module:
+        wanted = torch.randint(2, (512, 3), generator=torch.Generator().manual_seed(0))
+        data = TensorDict({"observation": 2.0 * wanted - 1, "action": wanted}, [512])
+        data.memmap(str(tmp_path / "data"))
+        config = module.TrainingConfig(
+            recorded=str(tmp_path / "data"), evaluate_every=100, checkpoint_every=100, evaluate_episodes=20
+        )
+        module.train(config, folder=tmp_path / "run")
+        assert read_log(tmp_path / "run" / "log.csv")[-1]["evaluation"] > 3.9
