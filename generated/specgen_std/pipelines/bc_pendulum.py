@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fafcc24d9aaa4cc5dfef03f51e845fe9a8e7ed1c0994bb6e0c73b0692d38ee40
+# specgen: sha256=38baddafbd135db3cadf2b34169cd699a506b2868ebc115734cddec74055dd0a
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from specgen_std.losses.behavior_cloning import BCLoss
 
 if TYPE_CHECKING:
     from specgen_runtime.envs import EnvBase
+    from specgen_std.chains.pendulum import PendulumTrainData
 
 __all__ = ["BCPendulum", "BCPendulumConfig", "BCPendulumMetrics", "train", "update"]
 
@@ -105,7 +106,7 @@ class BCPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

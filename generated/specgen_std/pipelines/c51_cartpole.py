@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=11186f35a6a735b020b9689ad8251c46306f8460ee53abeb4a834135cbf38be9
+# specgen: sha256=e6eaf1f2013051a1a92aadcb7a13fc75047a57126b825f2acb2be2cf5ecbc170
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -167,9 +167,11 @@ class C51CartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+        self.eval_env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7fe7492a8e0516110c74e6dcb80bcaaf859e469287544cd9c4d90178bb376dd1
+# specgen: sha256=b5cbb6ef55e07f7352679a941cd251642cc0df2ba61cd1a368771e64963f99be
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -159,9 +159,11 @@ class CQLPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

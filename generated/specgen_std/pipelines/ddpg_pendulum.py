@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=12006e19103306aa2f338596a93eb0dd7e95cfc6c503670c9cae65f534aa7e3a
+# specgen: sha256=ba5eb43fa6ee3ec39869e1093361ceeaf0fc7d341465b026000b02a3b1f4b90d
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -149,9 +149,11 @@ class DDPGPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

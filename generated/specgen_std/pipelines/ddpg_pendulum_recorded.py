@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e862fe3425d266d71e3e85f9d73d0f6c2d0279ee0a6273271d690902bc1728e7
+# specgen: sha256=c60aa952fe09015be8c2f1473fb8f69ecf238d312532a3c0b8ef704dca270dc6
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -172,9 +172,11 @@ class DDPGPendulumRecorded(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4a8163922d380638448c126c7115a6ccba1346d63b8a8ebfaf5288870d90f893
+# specgen: sha256=63c1e8a42a5940ad330088f175ca5f5efdd625220fe4a5a333cb8e2941666afd
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -166,9 +166,11 @@ class DiscreteSACFrozenLake(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = FrozenLakeTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[FrozenLakeTrainData, Any] = FrozenLakeTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = FrozenLakeTrain(
+        self.eval_env: EnvBase[FrozenLakeTrainData, Any] = FrozenLakeTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=718c2bd5f8133e69a01ffe5f2d9a86937cba3640d8ebf4acd2dd0baa9a5b656f
+# specgen: sha256=b50e736e635cd7c90c8bc9140c34e6b22d70b7ba95556e319cc714965b4df0f3
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -138,9 +138,11 @@ class DQNCartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+        self.eval_env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ece69cfa89a7b377c70cdf6769f0b06993cb7c0a1f841c3937a480d210727ef3
+# specgen: sha256=0a52f11bc570fda5409306f9ea49c70f2a350b1e1a45e67657832f7a11c151e0
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from specgen_std.losses.iql import IQLLoss
 if TYPE_CHECKING:
     from specgen_runtime.envs import EnvBase
     from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.pendulum import PendulumTrainData
 
 __all__ = ["IQLPendulum", "IQLPendulumConfig", "IQLPendulumMetrics", "train", "update"]
 
@@ -142,7 +143,7 @@ class IQLPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

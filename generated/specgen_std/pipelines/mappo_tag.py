@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f1c65f5a7f0d218515c3de69038c3a22108fb96a5594c38f38b8cc6f5f14ca6c
+# specgen: sha256=2a76fae38448afa975a9069057212dcd1771d3e85f6668ee02e60109a80b5424
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -198,9 +198,11 @@ class MAPPOTag(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[SimpleTagTrainData, Any] = SimpleTagTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = SimpleTagTrain(
+        self.eval_env: EnvBase[SimpleTagTrainData, Any] = SimpleTagTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=66ff46f5e4549c2b97961ffb65f5412608e19610c42e1f7195fed9603831aa59
+# specgen: sha256=abc41a0e75f19d64b3c17c4c8046f2a2d1374f3be07a3117b23b58fd2b7ee134
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -149,9 +149,11 @@ class PPOCartPole(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = CartPoleTrain(
+        self.eval_env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

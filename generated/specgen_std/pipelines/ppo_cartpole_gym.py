@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cba43c6e5e5887dd877c192d74c2b46085fc43c5948114eb7ddcdcda6fd7091e
+# specgen: sha256=32144cc0723f00dfc0b630dd26741f7c42afae5fa7fd2345f52233fe6c128ce7
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -149,9 +149,11 @@ class PPOCartPoleGym(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = SerialEnv(config.num_envs, CartPoleGymTrain, device=self.device)
+        self.env: EnvBase[CartPoleGymTrainData, Any] = SerialEnv(
+            config.num_envs, CartPoleGymTrain, device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = SerialEnv(
+        self.eval_env: EnvBase[CartPoleGymTrainData, Any] = SerialEnv(
             config.evaluate_episodes, CartPoleGymTrain, device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

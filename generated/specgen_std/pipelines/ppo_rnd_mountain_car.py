@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=795a2bc929e1aac02edb42b407bd5b8289f50a84350e855c8ea4ece957d43ca9
+# specgen: sha256=e5be7baab611aeaf043d9999d2485e6fea77afda09538ad9574a9a69c90ba951
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -168,9 +168,11 @@ class PPORNDMountainCar(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = MountainCarScaled(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[MountainCarScaledData, Any] = MountainCarScaled(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = MountainCarScaled(
+        self.eval_env: EnvBase[MountainCarScaledData, Any] = MountainCarScaled(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=baf7e2c1a74a8871fe212b5ff682f660f6557815a142fe6ef259013328b90c44
+# specgen: sha256=ff00628da7f44564df0102e8b30c23a5d35cce77cc0e6704e1f82f43369cdeca
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ class PPOTaxi(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = TaxiTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[TaxiTrainData, Any] = TaxiTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = TaxiTrain(
+        self.eval_env: EnvBase[TaxiTrainData, Any] = TaxiTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4a0ee9e3765c8de314800ff7040fe19dcb09c5c88db770cc2a5cfba7e4802394
+# specgen: sha256=595a448e4570f80ec40a0a618d1748c3128785642ae6c1690d45d7a875c0f4e0
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -163,9 +163,11 @@ class REDQPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

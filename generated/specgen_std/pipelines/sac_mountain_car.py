@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7eddec9c74270c1314808392d8ce2f271b2e09ecf3dfdbf5c2e06ae8e1c21c16
+# specgen: sha256=181da2704105f5c9d3b10e3974a238af664d9e04658863bfa9f409072e484486
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -159,11 +159,11 @@ class SACMountainCar(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = MountainCarContinuousHeld(
+        self.env: EnvBase[MountainCarContinuousHeldData, Any] = MountainCarContinuousHeld(
             batch_size=[config.num_envs], device=self.device
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = MountainCarContinuousHeld(
+        self.eval_env: EnvBase[MountainCarContinuousHeldData, Any] = MountainCarContinuousHeld(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

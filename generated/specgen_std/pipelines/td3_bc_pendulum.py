@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db3b4e1dd06def20ae5ca2d8ae9fc0ff67a8fa4e8078c5c39b3173154cd21670
+# specgen: sha256=53aa70a74951af53d279e579b8a66e809667247e874e01ee51425e7ae9927b5d
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from specgen_std.losses.td3 import TD3BCLoss
 if TYPE_CHECKING:
     from specgen_runtime.envs import EnvBase
     from specgen_runtime.objectives import TargetNetUpdater
+    from specgen_std.chains.pendulum import PendulumTrainData
 
 __all__ = ["TD3BCPendulum", "TD3BCPendulumConfig", "TD3BCPendulumMetrics", "train", "update"]
 
@@ -128,7 +129,7 @@ class TD3BCPendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.actor_network = actor_network().to(self.device)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a90aefb10fda8f4db70442e1d03b9a190fec2d9207193d237700f2dafd7d5e26
+# specgen: sha256=a916595554c9eb987da5b0448327f39e68e443d60f063af76343c89dcc2769ea
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -159,9 +159,11 @@ class TD3Pendulum(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = PendulumTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = PendulumTrain(
+        self.eval_env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

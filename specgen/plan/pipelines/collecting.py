@@ -11,7 +11,7 @@ from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
-from specgen.plan.pipelines.environments import env_words, lacks_beginnings
+from specgen.plan.pipelines.environments import data_type, env_words, lacks_beginnings
 from specgen.plan.pipelines.language_models import given_to
 from specgen.plan.pipelines.model import CollectorPlan
 
@@ -21,14 +21,12 @@ def collector_plan(pipeline: CheckedPipeline) -> CollectorPlan | None:
     if isinstance(pipeline.data, RecordedData):
         return None
     made = _made(pipeline)
-    wrapped = lacks_beginnings(pipeline, pipeline.env) or are_recurrent(pipeline.networks)
-    known = not wrapped and pipeline.env.chat is None
-    data = using(f"{pipeline.env.name}Data", f"{pipeline.env.name}Data") if known else using("Any", "Any")
-    data = using(f"BaseCollector[{data}]", *data.uses, "BaseCollector", "cached_property")
+    data = data_type(pipeline, pipeline.env)
+    kind = using(f"BaseCollector[{data}]", *data.uses, "BaseCollector", "cached_property")
     if pipeline.workers is None:
-        return CollectorPlan(data, (using(f"return {made}", *made.uses),))
+        return CollectorPlan(kind, (using(f"return {made}", *made.uses),))
     seeded = using('collector.set_seed(stream(config.seed, "env"))', "stream")
-    return CollectorPlan(data, (using(f"collector = {made}", *made.uses), seeded, using("return collector")))
+    return CollectorPlan(kind, (using(f"collector = {made}", *made.uses), seeded, using("return collector")))
 
 
 def _made(pipeline: CheckedPipeline) -> Code:

@@ -18,19 +18,35 @@ _STATISTICS = "statistics"
 """The variable for what makes environments that learn together."""
 
 
-def made_part(name: str, value: Code, kind: str = "") -> Code:
-    """The statement that makes a part; a class that extends the parts may put another one of that kind in its place."""
-    if not kind:
+POLICY = using("nn.Module", "nn")
+UPDATER = using("TargetNetUpdater", "TargetNetUpdater")
+OPTIMIZER = using("torch.optim.Optimizer", "torch")
+
+
+def made_part(name: str, value: Code, kind: Code | None = None) -> Code:
+    """The statement that makes a part.
+
+    Args:
+        name: the part.
+        value: what makes it.
+        kind: its type, where a class that extends the parts may put another one of that type in its place.
+    """
+    if kind is None:
         return using(f"self.{name} = {value}", *value.uses)
-    return using(f"self.{name}: {kind} = {value}", *value.uses, *_KINDS[kind])
+    return using(f"self.{name}: {kind} = {value}", *value.uses, *kind.uses)
 
 
-ENV = "EnvBase[Any, Any]"
-POLICY = "nn.Module"
-UPDATER = "TargetNetUpdater"
-OPTIMIZER = "torch.optim.Optimizer"
-_KINDS = {ENV: ("EnvBase", "Any"), POLICY: ("nn",), UPDATER: (UPDATER,), OPTIMIZER: ("torch",)}
-"""What the parts are to a type checker that others may take the place of, and the names that say it."""
+def data_type(pipeline: CheckedPipeline, env: PipelineEnv) -> Code:
+    """The type of the data of an environment among the parts: that of its declaration, where nothing is added to these."""
+    if lacks_beginnings(pipeline, env) or are_recurrent(pipeline.networks) or env.chat is not None:
+        return using("Any", "Any")
+    name = f"{env.name}Data"
+    return using(name, name)
+
+
+def _env_type(pipeline: CheckedPipeline, env: PipelineEnv) -> Code:
+    data = data_type(pipeline, env)
+    return using(f"EnvBase[{data}, Any]", *data.uses, "EnvBase", "Any")
 
 
 def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -45,12 +61,12 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
         place = f"self.{device_of(pipeline, 'env')}"
         create = _STATISTICS if learns else pipeline.env.name
         made = _env(pipeline, pipeline.env, create, f"config.{data.num_envs.name}", place)
-        yield made_part("env", finish(pipeline.env, made), ENV)
+        yield made_part("env", finish(pipeline.env, made), _env_type(pipeline, pipeline.env))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
     create = f"{_STATISTICS}.frozen" if learns else pipeline.eval_env.name
     made = _env(pipeline, pipeline.eval_env, create, f"config.{limits.episodes.name}", place)
-    yield made_part("eval_env", finish(pipeline.eval_env, made), ENV)
+    yield made_part("eval_env", finish(pipeline.eval_env, made), _env_type(pipeline, pipeline.eval_env))
 
 
 def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:

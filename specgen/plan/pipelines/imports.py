@@ -145,9 +145,10 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     acting = [one.language_model for one in pipeline.networks]
     own += [(one.module, one.maker) for one in acting if one is not None]
     made = {name: Import(origin, name) for origin, name in own if origin != module}
-    if pipeline.env.module != module:
-        data = f"{pipeline.env.name}Data"
-        made[data] = Import(pipeline.env.module, data, typing_only=True)
+    for env in (pipeline.env, pipeline.eval_env):
+        if env.module != module:
+            data = f"{env.name}Data"
+            made[data] = Import(env.module, data, typing_only=True)
     stand = [one.layers for one in trunks_of(pipeline.networks)]
     stand += [one.layers for one in pipeline.networks]
     for layers in stand:

@@ -112,7 +112,7 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for targets in pipeline.targets:
         changes = targets.amount.schedule is not None  # then the loop sets its `tau`
-        yield made_part(targets.part, _updater(targets), "" if changes else UPDATER)
+        yield made_part(targets.part, _updater(targets), None if changes else UPDATER)
     for optimizer in pipeline.optimizers:
         yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer), OPTIMIZER)
         norm = optimizer.max_grad_norm

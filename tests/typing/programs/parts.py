@@ -40,6 +40,8 @@ def loop(parts: Other) -> None:
     for batch in parts.collector:
         reward: Tensor = batch["next", "reward"]
         print(reward, batch["next", "step_count"], update(parts, batch).loss)
+    length: Tensor = parts.eval_env.rollout(200)["next", "step_count"]
+    print(length)
 
 
 def longer(parts: PPOPendulum, env: EnvBase[Any]) -> None:
@@ -52,4 +54,6 @@ def wrong(parts: Other) -> None:
     parts.optimizer = parts.updater  # E
     parts.updater = parts.loss  # E
     parts.env = 3  # E
+    parts.env.rollout(3)["next", "rewrad"]  # E
+    parts.eval_env.reset()["observations"]  # E
     parts.collecter.shutdown()  # E

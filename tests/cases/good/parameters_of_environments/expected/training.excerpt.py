@@ -104,7 +104,7 @@ class Training(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = SlideTrain(
+        self.env: EnvBase[SlideTrainData, Any] = SlideTrain(
             gains=[1.0, 0.5],
             difficulty=config.difficulty,
             gusts=config.gusts,
@@ -115,7 +115,7 @@ class Training(PipelineParts):
             device=self.device,
         )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = SlideTrain(
+        self.eval_env: EnvBase[SlideTrainData, Any] = SlideTrain(
             difficulty=config.evaluate_difficulty,
             mass=config.heavy,
             batch_size=[config.evaluate_episodes],

@@ -59,9 +59,11 @@ class Pushing(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = Team(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[TeamData, Any] = Team(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = Team(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env: EnvBase[TeamData, Any] = Team(
+            batch_size=[config.evaluate_episodes], device=self.device
+        )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(config, self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)

@@ -53,9 +53,11 @@ class Hunting(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[SimpleTagTrainData, Any] = SimpleTagTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = SimpleTagTrain(
+        self.eval_env: EnvBase[SimpleTagTrainData, Any] = SimpleTagTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))

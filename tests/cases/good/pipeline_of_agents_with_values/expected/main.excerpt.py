@@ -50,9 +50,11 @@ class Crossings(PipelineParts):
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env: EnvBase[Any, Any] = CrossingTrain(batch_size=[config.num_envs], device=self.device)
+        self.env: EnvBase[CrossingTrainData, Any] = CrossingTrain(
+            batch_size=[config.num_envs], device=self.device
+        )
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env: EnvBase[Any, Any] = CrossingTrain(
+        self.eval_env: EnvBase[CrossingTrainData, Any] = CrossingTrain(
             batch_size=[config.evaluate_episodes], device=self.device
         )
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
