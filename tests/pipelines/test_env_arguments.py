@@ -21,6 +21,7 @@ from specgen.project.gymnasium_lock import record
 from specgen.source.spaces import record_key
 from tests.pipelines.small import differing, small_config
 from tests.pipelines.test_ends import DQN, trained
+from tests.pipelines.test_learned_statistics import statistics
 from tests.support import generate, imported
 
 HARDER = 'env: {CartPoleTrain: {length: 0.7, gravity: "linear(5.0, 10.0, over=40)"}}'
@@ -162,3 +163,40 @@ def test_keywords_that_change_spaces_are_refused_when_the_parts_are_made(tmp_pat
             GymSpaceMismatch, match="FrozenLake-v1: the installed Gymnasium environment differs"
         ):
             module.Training(small_config(module))
+
+
+def test_an_evaluation_with_another_number_normalises_by_what_was_learned(tmp_path: Path) -> None:
+    text = """\
+specgen: 1
+doc: A training.
+import: [specgen_std/pipelines/ppo_pendulum, specgen_std/chains/pendulum, specgen_std/losses/ppo, specgen_std/envs/pendulum,
+  specgen_std/transforms/vec_norm, specgen_std/transforms/step_counter, specgen_std/transforms/reward_sum]
+chains:
+  Normalised:
+    doc: Pendulum with observations that are normalised.
+    env: Pendulum
+    transforms: [{VecNorm: {in_keys: [observation]}}, {StepCounter: {max_steps: 200}}, RewardSum]
+pipelines:
+  Training: {doc: A training., extends: PPOPendulum, env: {Normalised: {g: 9.0}}, evaluate: {env: {Normalised: {g: 3.0}}}}
+"""
+    with imported(generate({"learned.yaml": text}, "learned_elsewhere"), "learned_elsewhere", tmp_path):
+        module = importlib.import_module("learned_elsewhere.learned")
+        parts = module.train(small_config(module), folder=tmp_path / "run")
+        assert (parts.env.params.g, parts.eval_env.params.g) == (9.0, 3.0)
+        assert statistics(parts.env)[0]
+        assert differing(statistics(parts.env)[0], statistics(parts.eval_env)[0]) == []
+
+
+def test_workers_step_environments_with_the_numbers(tmp_path: Path) -> None:
+    changes = "env: {CartPoleTrain: {length: 0.7}}\n    workers: {processes: 2}"
+    with trained(DQN, changes, tmp_path) as module:
+        parts = module.Training(small_config(module, num_envs=4, length=0.3))
+        try:
+            batch = next(iter(parts.collector))
+        finally:
+            parts.collector.shutdown()
+        env = module.CartPoleTrain(length=0.3, batch_size=batch.batch_size)
+        root = batch.select("x", "x_dot", "theta", "theta_dot", "action", "step_count", "episode_reward")
+        flags = batch.select("done", "terminated", "truncated")
+        stepped = env.step(root.update(flags).clone())
+        torch.testing.assert_close(stepped["next", "theta_dot"], batch["next", "theta_dot"])
