@@ -104,7 +104,8 @@ def _first_to_compile() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Combinations of parameters are left out that other tests hold pair by pair, unless tests are named.
 
-    Slow tests are the first, so that no worker waits for them at the end; `make quick` runs what is near first.
+    Slow tests are the first, so that no worker waits for them at the end; `make quick` runs what is near first. Those
+    of mypy are the last: by then `make typecheck`, beside them, has found out what mypy has to know of torch.
     """
     if not THOROUGH and not any("::" in argument for argument in config.args):
         kept = thinned(items)
@@ -112,7 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
     if "QUICK_UNTIL" not in os.environ:
         items[:] = _with_cases_together(items)
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items.sort(key=lambda item: 2 if "[mypy" in item.name else item.get_closest_marker("slow") is None)
 
 
 def _with_cases_together(items: list[pytest.Item]) -> list[pytest.Item]:

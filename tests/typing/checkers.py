@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ MARK = re.compile(r"#\s*E\s*$")
 
 CACHE = Path(__file__).parents[2] / ".mypy_cache" / "tests"
 """What mypy knows of torch takes it half a minute to find out: one folder, which processes use in turn."""
+CACHE_OF_TYPECHECK = CACHE.parent / f"{sys.version_info.major}.{sys.version_info.minor}"
+"""What `make typecheck` has found out, with which ours begins; it is used where the options are the same."""
 
 Errors = dict[str, dict[int, list[str]]]
 """What a checker says: messages by line, by file with errors."""
@@ -28,9 +31,10 @@ def marked(file: Path) -> set[int]:
 
 
 def mypy(folder: Path) -> Errors:
-    """What `mypy --strict` says of all files in a folder."""
+    """What `mypy --strict --warn-unreachable` says of all files in a folder."""
     options = [
         "--strict",
+        "--warn-unreachable",
         "--no-error-summary",
         "--hide-error-context",
         "--no-color-output",
@@ -39,6 +43,10 @@ def mypy(folder: Path) -> Errors:
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        own = CACHE / CACHE_OF_TYPECHECK.name
+        if CACHE_OF_TYPECHECK.is_dir() and not own.exists():
+            with suppress(shutil.Error):  # it may be at work, and replace a file
+                shutil.copytree(CACHE_OF_TYPECHECK, own)
         done = run(folder, "mypy", *options, "--cache-dir", str(CACHE), ".")
     errors: Errors = {}
     for line in done.splitlines():

@@ -25,32 +25,37 @@ OWNERS = {
 
 
 def errors_of(owner: str, checker: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Errors]:
-    """What a checker says of each project of a test module.
+    """What a checker says of each project of a test module, found out once a run of tests.
 
     Pyright looks at the projects of all of them in one run, that of the first process which asks.
 
     Args:
         owner: the module, as `OWNERS` calls it.
         checker: `mypy` or `pyright`.
-        tmp_path_factory: of this run, whose processes share what pyright says.
+        tmp_path_factory: of this run, whose processes share what a checker says.
     """
-    if checker == "mypy":
-        return each_project(checker, _written(tmp_path_factory.mktemp(checker), _projects(owner)))
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent  # of all workers of this run
-    known = shared / "pyright.json"
-    with FileLock(shared / "pyright.lock"):
+    owners = [owner] if checker == "mypy" else list(OWNERS)
+    known = shared / f"{checker}-{'-'.join(owners)}.json"
+    with FileLock(shared / f"{checker}.lock"):
         if not known.exists():
-            every = {f"{each}-{name}": write for each in OWNERS for name, write in _projects(each).items()}
-            found = each_project(checker, _written(tmp_path_factory.mktemp(checker), every))
-            known.write_text(json.dumps(found), encoding="utf-8")
+            folder = tmp_path_factory.mktemp(checker)
+            if checker == "mypy":
+                every = {owner: each_project(checker, _written(folder, _projects(owner)))}
+            else:
+                named = {
+                    f"{each}-{name}": write for each in owners for name, write in _projects(each).items()
+                }
+                found = each_project(checker, _written(folder, named))
+                every = {each: {name: found[f"{each}-{name}"] for name in _projects(each)} for each in owners}
+            known.write_text(json.dumps(every), encoding="utf-8")
     return {
-        project.removeprefix(f"{owner}-"): {
+        project: {
             file: {int(line): messages for line, messages in lines.items()} for file, lines in errors.items()
         }
-        for project, errors in json.loads(known.read_text(encoding="utf-8")).items()
-        if project.startswith(f"{owner}-")
+        for project, errors in json.loads(known.read_text(encoding="utf-8"))[owner].items()
     }
 
 
