@@ -9,6 +9,7 @@ import pytest
 import torch
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import (
+    CatTensors,
     DoubleToFloat,
     InitTracker,
     ObservationNorm,
@@ -108,3 +109,17 @@ def test_a_step_alone_is_not_for_recorded_data() -> None:
     TransformedEnv(Walk(2), speed).rollout(3)
     with pytest.raises(NotImplementedError, match="Speed needs `forward` for recorded data"):
         speed.clone()(Walk(2).rollout(3))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        RewardSum(["a", "b"], ["c"]),
+        RewardSum(reset_keys=["_over"]),
+        CatTensors(["absent"], "b"),
+        Compose(RewardSum(["a", "b"], ["c"])),
+    ],
+)
+def test_what_does_not_fit_is_shown(transform: Transform) -> None:
+    assert type(transform).__name__ in repr(transform)
+    assert type(transform).__name__ in repr(TransformedEnv(Walk(2), transform))

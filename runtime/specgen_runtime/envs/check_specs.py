@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -165,9 +167,9 @@ def _check_entries(
         assert key in known or key in ignored, f"key {show_key(key)} is in the {where} but in no spec"
     for spec in specs:
         for leaf in leaves_of(spec):
-            value = leaf.find(found)
-            assert value is not None, f"key {leaf} is in the specs but missing in the {where}"
-            _check_value(value, leaf, f"key {leaf} in the {where}", check_dtype, domains)
+            for part, value in _found(leaf, found):
+                assert value is not None, f"key {leaf} is in the specs but missing in the {where}"
+                _check_value(value, part, f"key {leaf} in the {where}", check_dtype, domains)
 
 
 def _keys_of(found: Any, path: tuple[str, ...] = ()) -> Iterator[NestedKey]:
@@ -217,9 +219,9 @@ def _check_data_stay(env: EnvBase[Any], tensordict: TensorDictBase | None) -> No
 
     def keep(data: TensorDictBase, groups: tuple[str, ...], where: str) -> None:
         for leaf in [leaf for name in groups for leaf in leaves_of(getattr(env, name))]:
-            value = leaf.find(data)
-            if value is not None:  # a state that nobody gives is found elsewhere
-                seen.append((where, leaf, value, value.clone()))
+            for _, value in _found(leaf, data):
+                if value is not None:  # a state that nobody gives is found elsewhere
+                    seen.append((where, leaf, value, value.clone()))
 
     root: Any = None
     with _as_assertion():
@@ -290,6 +292,15 @@ def resets_itself(env: EnvBase[Any]) -> bool:
     return env._resets_itself or (hasattr(inner, "_resets_itself") and resets_itself(inner))
 
 
+def _found(leaf: Leaf, data: TensorDictBase) -> list[tuple[Leaf, Any]]:
+    """A leaf with its value, or for each row of a lazy stack whose rows differ in size."""
+    try:
+        return [(leaf, leaf.find(data))]
+    except RuntimeError:
+        places = list(product(*map(range, data.batch_size)))
+        return [(replace(leaf, spec=leaf.spec[place]), leaf.find(data[place])) for place in places]
+
+
 def _changed(
     after: TensorDictBase,
     before: TensorDictBase,
@@ -300,8 +311,16 @@ def _changed(
     """The leaves under a done set that differ in a row that is kept."""
     changed = []
     for leaf in leaves:
-        value, old = leaf.find(after), leaf.find(before)
-        if governing_set(leaf.key, roots) is None or value is None or old is None:
+        if governing_set(leaf.key, roots) is None:
+            continue
+        try:
+            value, old = leaf.find(after), leaf.find(before)
+        except RuntimeError:  # rows of a lazy stack whose sizes differ are found one by one
+            places = map(tuple, kept.nonzero().tolist())
+            if not all(same_data(leaf.find(after[place]), leaf.find(before[place])) for place in places):
+                changed.append(leaf)
+            continue
+        if value is None or old is None:
             continue
         rows = leaf.rows(kept)
         if isinstance(value, torch.Tensor) and not value.is_nested:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_tensor_collection
 
 from specgen_runtime.typing import NestedKey
 
@@ -27,6 +27,7 @@ __all__ = [
     "put_checked",
     "stack_alike",
     "stack_tds",
+    "update_with",
 ]
 
 
@@ -311,3 +312,38 @@ def put(tensordict: TensorDictBase, key: NestedKey, value: Any) -> None:
         tensordict._tensordict[key] = value
     else:
         tensordict.set(key, value)
+
+
+def update_with(tensordict: Any, fresh: Any) -> Any:
+    """Write entries as `update` does; a nest of another size, such as a longer history, takes the place of the old one.
+
+    Returns:
+        `tensordict`, or a lazy stack of its rows where those of `fresh` differ in size.
+    """
+    if not isinstance(fresh, LazyStackedTensorDict):
+        _leave_out_other_sizes(tensordict, fresh)
+        return tensordict.update(fresh)
+    dim = fresh.stack_dim
+    if isinstance(tensordict, LazyStackedTensorDict) and tensordict.stack_dim == dim:
+        for own, row in zip(tensordict.tensordicts, fresh.tensordicts, strict=True):
+            update_with(own, row)
+        return tensordict
+    try:
+        return tensordict.update(fresh)
+    except RuntimeError:  # no tensor has rows that differ in size
+        rows = zip(tensordict.unbind(dim), fresh.tensordicts, strict=True)
+        return LazyStackedTensorDict.lazy_stack([update_with(own, row) for own, row in rows], dim)
+
+
+def _leave_out_other_sizes(tensordict: Any, fresh: Any) -> None:
+    for key, value in fresh.items():
+        if not is_tensor_collection(value):
+            continue
+        old = tensordict.get(key, None)
+        if not is_tensor_collection(old):
+            continue
+        whole = not isinstance(value, TensorDictBase)  # a tensorclass
+        if whole or old.batch_size[: value.batch_dims] != value.batch_size[: old.batch_dims]:
+            del tensordict[key]
+        elif isinstance(old, TensorDict) and isinstance(value, TensorDict):
+            _leave_out_other_sizes(old, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -12,7 +12,7 @@ from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.in_place import noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, join_key
-from specgen_runtime.envs.packing import peek, put
+from specgen_runtime.envs.packing import peek, put, update_with
 from specgen_runtime.envs.partial_resets import merge_reset, refuse_done_after_reset
 from specgen_runtime.envs.partial_steps import begin_partial, keep_others
 from specgen_runtime.typing import NestedKey
@@ -113,7 +113,7 @@ def finish_reset(env: EnvBase[D, Any], tensordict: D | None, fresh: Any, masks: 
     if masks and not all(bool(mask.all()) for mask in masks.values()):
         merge_reset(tensordict, fresh, masks, fill=not layout.state.keys)
     else:
-        tensordict.update(fresh)
+        tensordict = cast("D", update_with(tensordict, fresh))
     return tensordict
 
 

@@ -207,7 +207,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     def __repr__(self) -> str:
         try:
             return f"{type(self).__name__}(keys={self.in_keys or self.in_keys_inv or self.out_keys})"
-        except (RuntimeError, KeyError, TypeError):  # keys that cannot be chosen yet
+        except (RuntimeError, KeyError, TypeError, ValueError):  # keys that cannot be chosen, yet or at all
             return f"{type(self).__name__}()"
 
 

@@ -18,7 +18,7 @@ from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.rows import LastOutputs, Memo, moved, split_rows, stack_rows
 from specgen_runtime.envs.data_checks import cast_actions, check_tensordict
 from specgen_runtime.envs.done import pop_reset_masks
-from specgen_runtime.envs.packing import holds, peek, put
+from specgen_runtime.envs.packing import holds, peek, put, update_with
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.stepping import written_by_policy
@@ -223,12 +223,9 @@ class BatchedEnv(EnvBase[D]):
         memo: Memo = {}
         rows = split_rows(tensordict, memo)  # as long as they are here, the memo knows them
         stack = self._stack(row_steps.reset_rows(self, rows, masks, kwargs), memo)
-        if getattr(tensordict, "stack_dim", None) == 0:
-            row_steps.update_rows(tensordict, stack)
-        else:
-            tensordict.update(stack)
+        updated: D = update_with(tensordict, stack)
         self.__dict__["_begun"] = True
-        return tensordict
+        return updated
 
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""

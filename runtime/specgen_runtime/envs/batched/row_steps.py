@@ -13,7 +13,7 @@ from specgen_runtime.envs.batched.rows import Memo, split_rows
 from specgen_runtime.envs.done import DoneSet
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.envs.mdp import step_mdp
-from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.packing import peek, update_with
 from specgen_runtime.envs.partial_steps import add_others, step_mask
 from specgen_runtime.envs.spec_leaves import leaves_of
 
@@ -210,4 +210,4 @@ def empty_rows(env: BatchedEnv[Any]) -> Any:
 def update_rows(lazy: Any, values: Any) -> None:
     """Update each row of a lazy stack by that of some values."""
     for own, row in zip(lazy.tensordicts, values.unbind(0), strict=True):
-        own.update(row)
+        update_with(own, row)

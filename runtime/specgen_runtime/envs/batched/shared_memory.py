@@ -18,7 +18,7 @@ from specgen_runtime.envs.batched.rows import stack_rows
 from specgen_runtime.envs.batched.worker import RESET, ROOT, STEP, STEP_AND_RESET, WITHOUT
 from specgen_runtime.envs.data_checks import check_entries
 from specgen_runtime.envs.mdp import following_root
-from specgen_runtime.envs.packing import entries_of, peek
+from specgen_runtime.envs.packing import entries_of, peek, update_with
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.batched.base import BatchedEnv
@@ -168,9 +168,9 @@ class SharedMemoryPath(BatchFastPath):
         env = self._env()
         assert env is not None
         if all(extra is not None for extra in extras):
-            return tensordict.update(env._moved(stack_rows(extras)))
+            return update_with(tensordict, env._moved(stack_rows(extras)))
         rows = [
-            row if extra is None else row.update(extra)
+            row if extra is None else update_with(row, extra)
             for row, extra in zip(tensordict.unbind(0), extras, strict=True)
         ]
         return env._stack(rows)
