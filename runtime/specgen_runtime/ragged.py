@@ -55,8 +55,20 @@ class Ragged:
         """The same rows of other values, `[N, ...]`."""
         return Ragged(values, self.offsets)
 
-    def places(self, side: str = "right", width: int | None = None) -> tuple[Tensor, Tensor]:
-        """The row and the column of each value in a padded tensor: int64 `[N]` each.
+    @property
+    def width(self) -> int:
+        """The length of the longest row."""
+        return int(self.lengths.max()) if len(self) else 0
+
+    def padded(self, fill: float | bool = 0, side: str = "right", width: int | None = None) -> Tensor:
+        """The rows as one tensor `[rows, width, ...]`; see `mask`. Gradients go through."""
+        mask = self.mask(side, width)
+        return self.values.new_full((*mask.shape, *self.values.shape[1:]), fill).index_put(
+            (mask,), self.values
+        )
+
+    def mask(self, side: str = "right", width: int | None = None) -> Tensor:
+        """Where a padded tensor has values: bool `[rows, width]`.
 
         Args:
             side: ``"left"`` or ``"right"``, where padding is.
@@ -67,37 +79,16 @@ class Ragged:
         """
         if side not in ("left", "right"):
             raise ValueError(f"padding_side is 'left' or 'right', got {side!r}")
-        lengths, device = self.lengths.to(self.values.device), self.values.device
-        rows = torch.repeat_interleave(torch.arange(len(self), device=device), lengths)
-        columns = torch.arange(len(self.values), device=device) - self.offsets[:-1].to(device)[rows]
-        width = self.width if width is None else width
-        if self.width > width:
-            row = int(lengths.argmax())
+        longest, device = self.width, self.values.device
+        width = longest if width is None else width
+        if longest > width:
+            row = int(self.lengths.argmax())
             raise ValueError(
-                f"row {row} has {self.width} tokens, which is more than the width of {width}: raise it (pad_to), or cut "
+                f"row {row} has {longest} tokens, which is more than the width of {width}: raise it (pad_to), or cut "
                 "sequences (max_length)"
             )
-        return rows, columns + (width - lengths[rows] if side == "left" else 0)
-
-    @property
-    def width(self) -> int:
-        """The length of the longest row."""
-        return int(self.lengths.max()) if len(self) else 0
-
-    def padded(self, fill: float | bool = 0, side: str = "right", width: int | None = None) -> Tensor:
-        """The rows as one tensor `[rows, width, ...]`; see `places`. Gradients go through."""
-        places = self.places(side, width)
-        shape = (len(self), self.width if width is None else width, *self.values.shape[1:])
-        return self.values.new_full(shape, fill).index_put(places, self.values)
-
-    def mask(self, side: str = "right", width: int | None = None) -> Tensor:
-        """Where a padded tensor has values: bool `[rows, width]`."""
-        rows, columns = self.places(side, width)
-        mask = torch.zeros(
-            len(self), self.width if width is None else width, dtype=torch.bool, device=rows.device
-        )
-        mask[rows, columns] = True
-        return mask
+        lengths, columns = self.lengths.to(device)[:, None], torch.arange(width, device=device)
+        return columns >= width - lengths if side == "left" else columns < lengths
 
 
 def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | None:

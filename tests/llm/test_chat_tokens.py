@@ -65,7 +65,7 @@ def test_what_is_no_answer() -> None:
     root["tokens", "full"][1, -6] += 1
     with pytest.raises(RuntimeError, match=r"of row 1 does not begin with the \d+ tokens of"):
         env.step(root)
-    with pytest.raises(ValueError, match="the prompt of row 0 has 12 tokens, pad_to is 5"):
+    with pytest.raises(ValueError, match=r"row 0 has 12 tokens, .* width of 5: raise it \(pad_to\)"):
         env_of(["a"], pad_to=5).reset()
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from specgen_runtime.llm.conversations.families import template_of
 from specgen_runtime.llm.conversations.messages import MARKS, Message
 from specgen_runtime.llm.conversations.templates import render
+from specgen_runtime.ragged import Ragged
 
-__all__ = ["around_answers", "continued", "message_of"]
+__all__ = ["around_answers", "continued", "message_of", "padded_prompts"]
 
 PROBE = "content"
 
@@ -62,6 +63,28 @@ def continued(
         else:
             made.append(new)
     return made
+
+
+def padded_prompts(
+    texts: Sequence[str], known: Sequence[Tensor] | None, tokenizer: Any, width: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return the tokens of prompts, int64 ``[rows, width]``, padded on the left, and the mask of what is no padding.
+
+    Args:
+        texts: the prompts, rendered.
+        known: see `continued`; None where they begin.
+        tokenizer: of `transformers`.
+        width: of the result; None for the longest row's.
+
+    Raises:
+        ValueError: a prompt has more tokens.
+    """
+    ids = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
+    rows = [torch.as_tensor(row, dtype=torch.int64) for row in ids]
+    if known is not None:
+        rows = continued(texts, rows, known, tokenizer)
+    ragged, pad = Ragged.of(rows, torch.int64), tokenizer.pad_token_id
+    return ragged.padded(0 if pad is None else pad, "left", width), ragged.mask("left", width)
 
 
 def around_answers(template: str, tokenizer: Any) -> tuple[str, str]:

@@ -126,6 +126,13 @@ def _behind(row: int, prompt: str, full: str) -> str:
     return full[len(prompt) :]
 
 
+def _given(name: str, value: Any, size: Sequence[int]) -> NonTensorData | NonTensorStack | None:
+    """A part as it was given; what has a row for each conversation already stays as it is."""
+    if value is None or (is_non_tensor(value) and tuple(value.batch_size) == tuple(size)):
+        return value
+    return _rows_of(name, value, size)
+
+
 def _init(
     self: ChatHistory,
     prompt: Any = None,
@@ -139,9 +146,7 @@ def _init(
     given = dict(zip(PARTS, (prompt, response, full), strict=True))
     if batch_size is None:
         batch_size = next((_size_of(value) for value in given.values() if value is not None), ())
-    rows = {
-        name: None if value is None else _rows_of(name, value, batch_size) for name, value in given.items()
-    }
+    rows = {name: _given(name, value, batch_size) for name, value in given.items()}
     _plain_init(self, **rows, batch_size=batch_size, device=device, names=names)  # type: ignore[call-arg]
 
 

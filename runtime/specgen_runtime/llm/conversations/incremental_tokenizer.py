@@ -9,10 +9,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.conversations.answers import continued
+from specgen_runtime.llm.conversations.answers import padded_prompts
 from specgen_runtime.llm.conversations.entries import chats_at, tokens_at
-from specgen_runtime.llm.conversations.rendering import render_batch
-from specgen_runtime.ragged import Ragged
+from specgen_runtime.llm.conversations.families import template_of
+from specgen_runtime.llm.conversations.templates import render
 from specgen_runtime.specs import Binary, Bounded, Composite
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
@@ -73,23 +73,13 @@ class IncrementalTokenizer(Transform):
 
     def _tokenized(self, data: TensorDictBase, known: Sequence[Tensor] | None = None) -> TensorDictBase:
         """Write the tokens of the conversations in data, which go on from those that are known."""
-        rendered = render_batch(
-            chats_at(data, self.history_key),
-            self.tokenizer,
-            chat_template=self.chat_template,
-            chat_template_name=self.chat_template_name,
-            add_generation_prompt=self.add_generation_prompt,
-            assistant_mask=False,
-            variables=self.variables,
-        )
-        rows = rendered.ids.rows()
-        if known is not None:
-            rows = continued(rendered.text, rows, known, self.tokenizer)
-        ids, pad = Ragged.of(rows, torch.int64), self.tokenizer.pad_token_id
-        size = data.batch_size
-        tokens = ids.padded(0 if pad is None else pad, "left", self.pad_to)
-        data.set(self.tokens_key, tokens.reshape(*size, -1))
-        return data.set(self.attention_mask_key, ids.mask("left", self.pad_to).reshape(*size, -1))
+        template = template_of(self.tokenizer, self.chat_template, self.chat_template_name)
+        options = {**self.variables, "add_generation_prompt": self.add_generation_prompt}
+        chats = chats_at(data, self.history_key)
+        texts = [render(template, chat, self.tokenizer, **options) for chat in chats]
+        ids, mask = padded_prompts(texts, known, self.tokenizer, self.pad_to)
+        data.set(self.tokens_key, ids.reshape(*data.batch_size, -1))
+        return data.set(self.attention_mask_key, mask.reshape(*data.batch_size, -1))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._tokenized(tensordict_reset)

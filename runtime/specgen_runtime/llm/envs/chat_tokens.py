@@ -9,12 +9,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.conversations.answers import around_answers, continued
+from specgen_runtime.llm.conversations.answers import around_answers, padded_prompts
 from specgen_runtime.llm.conversations.containers import Tokens
 from specgen_runtime.llm.conversations.entries import tokens_at
 from specgen_runtime.llm.conversations.messages import Chat, Message
 from specgen_runtime.llm.envs.chat_texts import ChatForm, ChatTexts
-from specgen_runtime.ragged import Ragged
 from specgen_runtime.specs import Binary, Bounded, Composite, Unbounded
 from specgen_runtime.typing import NestedKey
 
@@ -63,18 +62,10 @@ class ChatTokens:
             ValueError: a prompt has more tokens than the width.
         """
         texts = list(map(self.texts.prompt, chats))
-        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        rows = [torch.as_tensor(row, dtype=torch.int64) for row in ids]
-        if acted is not None:
-            rows = continued(texts, rows, [row.cpu() for row in self._full(acted)], self.tokenizer)
-        ragged, pad = Ragged.of(rows), self.tokenizer.pad_token_id
-        if ragged.width > self.width:
-            row = int(ragged.lengths.argmax())
-            raise ValueError(f"the prompt of row {row} has {ragged.width} tokens, pad_to is {self.width}")
-        padded = ragged.padded(0 if pad is None else pad, "left", self.width)
-        tokens = TensorDict({"prompt": padded.reshape(*size, -1)}, size)
-        mask = ragged.mask("left", self.width).reshape(*size, -1)
-        return {"tokens": Tokens._from_tensordict(tokens), "attention_mask": mask}
+        known = None if acted is None else [row.cpu() for row in self._full(acted)]
+        ids, mask = padded_prompts(texts, known, self.tokenizer, self.width)
+        tokens = TensorDict({"prompt": ids.reshape(*size, -1)}, size)
+        return {"tokens": Tokens._from_tensordict(tokens), "attention_mask": mask.reshape(*size, -1)}
 
     def answered(
         self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str

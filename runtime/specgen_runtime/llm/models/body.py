@@ -79,8 +79,8 @@ def score_tokens(
         Float32 (float64 for such a model) ``[rows, time]``, of the device of ``ids``. With gradients enabled they
         have some to the parameters, zeros where nothing is scored.
     """
-    home = ids.device
-    ids, attention, scored = (value.to(device_of(scorer.model)) for value in (ids, attention, scored))
+    home, device = ids.device, device_of(scorer.model)
+    ids, attention, scored = (value.to(device) for value in (ids, attention, scored))
     rows, columns = scorable(scored, attention).nonzero(as_tuple=True)
     if not len(rows):
         zeros = _attached_zeros(scorer.model, ids).to(home)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from specgen_runtime.llm.models.head import evaluating
+from specgen_runtime.llm.models.head import evaluating, parts_of
 
 __all__ = ["checkpointing"]
 
@@ -25,7 +25,11 @@ def checkpointing(model: nn.Module) -> Iterator[None]:
     Args:
         model: of `transformers`. One that keeps its activations is left as it is, and so is any without gradients.
     """
-    layers = [layer for layer in model.modules() if _checkpoints(layer)] if torch.is_grad_enabled() else []
+    layers = (
+        [layer for layer in dict.fromkeys(parts_of(model)) if _checkpoints(layer)]
+        if torch.is_grad_enabled()
+        else []
+    )
     for layer in layers:
         layer.__dict__["forward"] = _run_again(layer, layer.forward)
     try:

