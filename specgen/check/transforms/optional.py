@@ -21,6 +21,13 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_offline import Recursion
 
+_TWO = (
+    "declare two transforms, one with the key and one without it, and use the one that fits the environment"
+)
+_NONE_THERE = (
+    "add a role that is always there, `reward: {each: env.reward}`, say: what is learned belongs to its key"
+)
+
 
 def check_optional_roles(
     file: SchemaFile, path: tuple[str, ...], transform: Transform, roles: Iterable[Role], sink: Sink
@@ -55,15 +62,16 @@ def check_optional_roles(
                         help="leave `optional` out, or name a role that is always there",
                     )
                 )
-            for field, there in (
-                ("python", transform.python is not None),
-                ("around", transform.around is not None),
-                ("offline", isinstance(transform.offline, Recursion)),
-                ("buffers", bool(transform.buffers) and not always),
+            for field, there, help in (
+                ("python", transform.python is not None, _TWO),
+                ("around", transform.around is not None, _TWO),
+                ("offline", isinstance(transform.offline, Recursion), _TWO),
+                ("buffers", bool(transform.buffers) and not always, _NONE_THERE),
             ):
                 if there:
                     message = f"a key that may be missing is not available yet beside `{field}`"
-                    sink.add(schema_rules.NOT_AVAILABLE.at(file.key_span(*here, "optional"), message))
+                    span = file.key_span(*here, "optional")
+                    sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
 
 
 def _needing(

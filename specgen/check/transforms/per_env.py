@@ -36,13 +36,22 @@ def check_per_env_params(
     sink: Sink,
 ) -> None:
     """Report parameters that differ between environments where they can't be read, and outputs without a type."""
+    params = list(params)
     names = rows_of_their_own(params)
     if not names:
         return
 
+    dtypes = {p.name: {"int": "int64", "bool": "bool"}.get(p.kind, "float32") for p in params}
+
     def refuse(name: str, where: str) -> None:
         message = f"`{name}` differs between environments, which is not available yet for {where}"
-        sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params", name), message))
+        help = None
+        if transform.python is not None:
+            help = (
+                f'show it by a transform in front, `out: {{shown: {{key: {name}, type: "{dtypes[name]}[]"}}}}` and '
+                f"`map: {{shown: {name}}}`, and let the class read that key"
+            )
+        sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params", name), message, help=help))
 
     for section, where in _UNREAD.items():
         for statement in sections[section].statements if section in sections else ():

@@ -106,7 +106,9 @@ def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform,
     inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
     if "offline" in phases:
         at = file.span(*path, "phases", transform.phases.index("offline"))
-        sink.add(schema_rules.NOT_AVAILABLE.at(at, "`offline` of a Python class is not available yet"))
+        message = "`offline` of a Python class is not available yet"
+        help = "what is of recorded data alone needs no declaration: write a subclass of `ReplayTransform` with `forward`"
+        sink.add(schema_rules.NOT_AVAILABLE.at(at, message, help=help))
     elif phases - {"inverse"} not in _TOGETHER or not phases or len(phases) != len(transform.phases):
         message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`"
         help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
