@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python_processes import run_python
+from tests.python_processes import STARTUP, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -87,7 +87,7 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{STARTUP}{os.pathsep}{folder}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
