@@ -193,7 +193,7 @@ def explain(code: str | None) -> None:
         for rule in ALL_RULES.values():
             click.echo(f"{rule.code}  {rule.severity:<7}  {rule.title}")
         return
-    found = ALL_RULES.get(code.upper())
+    found = ALL_RULES.get(code.upper()) or ALL_RULES.get(f"SG{code}")
     if found is None:
         hint = suggestion(code.upper(), ALL_RULES)
         _fail(f"there is no diagnostic {code}" + (f"; {hint}" if hint else "; `specgen explain` lists them"))

@@ -14,7 +14,8 @@ from specgen.normal_form import normal_form
 # For black and ruff; for isort and ruff's sorting of imports; for the linters flake8 and ruff.
 _KEEP_OFF = ("# fmt: off", "# isort: skip_file", "# flake8: noqa")
 _LINE = re.compile(r"^# specgen: sha256=([0-9a-f]{64})$", re.MULTILINE)
-_COMMENTS = re.compile(r"(?:#[^\n]*\n)*")
+# Where version control found two versions of the digest, its marks stand among the comments.
+_COMMENTS = re.compile(r"(?:(?:#|<{7} |={7}$|>{7} )[^\n]*\n)*", re.MULTILINE)
 
 
 def seal(text: str) -> str:

@@ -108,4 +108,5 @@ def _line(error: BaseException, file: Path) -> int:
 
 
 def _kind(value: Any) -> str:
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 import yaml
 
 from specgen.diagnostics import Sink
-from specgen.diagnostics.rules.yaml import ROOT, TAB
+from specgen.diagnostics.rules.yaml import ROOT, SYNTAX, TAB
 from specgen.source.characters import refused_in, without_refused
 from specgen.source.compose import Composer, TooDeep
 from specgen.source.nodes import Mapping, Sequence
@@ -19,6 +20,10 @@ _TOP_LEVEL = re.compile(r"^[^\s#]", re.MULTILINE)
 
 # One broken block hides nothing but itself; this many are enough to see that a file is not YAML.
 _MOST_BLOCKS = 20
+
+
+_CONFLICT: Final = re.compile(r"^<{7} .*$", re.MULTILINE)
+"""How version control marks where two versions differ."""
 
 
 def parse_yaml(path: str, text: str, sink: Sink) -> Mapping | None:
@@ -39,6 +44,13 @@ def parse_yaml(path: str, text: str, sink: Sink) -> Mapping | None:
 
     """
     source = FileText(path, text)
+    if conflict := _CONFLICT.search(text):
+        help = (
+            "keep what is meant, and leave out the lines that begin with `<<<<<<<`, `=======` and `>>>>>>>`"
+        )
+        span = source.span(conflict.start(), conflict.end())
+        sink.add(SYNTAX.at(span, "a conflict between two versions is left here", help=help))
+        return None
     readable = without_refused(source, sink)
     complete = readable == text
     for _ in range(_MOST_BLOCKS):

@@ -227,6 +227,7 @@ def test_help_documents_the_exit_codes() -> None:
 def test_explain() -> None:
     found = run("explain", "sg001")
     assert found.exit_code == OK
+    assert run("explain", "001").output == found.output
     assert found.output.startswith("SG001 (error): number that YAML reads as text\n\n")
     assert "1.0e-4" in found.output
     listed = run("explain").output.splitlines()

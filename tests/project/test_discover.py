@@ -74,7 +74,7 @@ def test_running_a_schema_leaves_nothing_behind(tmp_path: Path) -> None:
     ("text", "line", "message"),
     [
         ("x = 1\n", 1, "a Python schema file defines `schema`"),
-        ("schema = 3\n", 1, "`schema` is a int, not a specgen.Module"),
+        ("schema = 3\n", 1, "`schema` is an int, not a specgen.Module"),
         ("\n\nraise ValueError('no\\nmore')\n", 3, "this file cannot be run: ValueError: no"),
         ("x = 1\ny = (\n", 2, "this file cannot be run: '(' was never closed"),
         ("import sys\nsys.exit(3)\n", 2, "this file cannot be run: SystemExit: 3"),

@@ -31,6 +31,15 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
+def test_two_versions_that_version_control_left_in_a_file_are_an_edit() -> None:
+    ours, theirs = (seal(TEXT.replace("x = 1", f"x = {number}")).splitlines() for number in (1, 2))
+    both = [*ours[:4], "<<<<<<< HEAD", ours[4], "=======", theirs[4], ">>>>>>> theirs", *ours[5:]]
+    for first in (both, ["<<<<<<< HEAD", *ours, "=======", *theirs, ">>>>>>> theirs"]):
+        text = "\n".join(first) + "\n"
+        assert is_generated(text)
+        assert is_edited(text)
+
+
 def test_a_seal_tells_generated_and_edited_files() -> None:
     sealed = seal(TEXT)
     lines = sealed.splitlines()
