@@ -200,6 +200,25 @@ def test_the_way_back_of_running_statistics() -> None:
     assert torch.equal(loaded.scale["reward"], norm.scale["reward"])
 
 
+def test_data_stay_as_they_are_before_running_statistics_have_seen_a_row() -> None:
+    data = TensorDict({"observation": 5 + 3 * torch.randn(4, 3)}, [4])
+    transform = VecNorm(["observation"], ["x"])
+    assert torch.equal(transform(data.clone())["x"], data["observation"])
+    assert torch.equal(transform._step(data.clone(), data.clone())["x"], data["observation"])
+    with pytest.raises(RuntimeError, match="has seen nothing of 'observation' yet"):
+        _ = transform.loc
+    frozen = TransformedEnv(Pendulum(batch_size=(3,)), transform.freeze()).rollout(5)
+    assert torch.equal(frozen["x"], frozen["observation"])
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_what_a_first_row_is_compared_with_counts_for_nothing(decay: float) -> None:
+    env = TransformedEnv(Pendulum(batch_size=(64,)), VecNorm(["observation"], ["x"], decay=decay))
+    seen = env.reset()["observation"].double()
+    torch.testing.assert_close(env.transform.loc["observation"], seen.mean(0))
+    torch.testing.assert_close(env.transform.scale["observation"], seen.std(0, correction=0))
+
+
 @pytest.mark.peers
 @pytest.mark.filterwarnings("ignore:This class is to be deprecated")
 def test_running_statistics_are_those_of_torchrl() -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8c5d61a625f978443ff450ebf8e7ab43245416d85a23b39b71d7585458a227c8
+# specgen: sha256=a7113196d333d5f5cabe6e82c45585f26675a8ec88b5045d8966e2b71b5ac320
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def vec_norm_update(
         keep, weight: what the number of rows decides.
         count: the sum of all weights.
         loc: the weighted mean.
-        var: the weighted mean of squared distances from it.
+        var: the weighted mean of squared distances from it; 1 at first, so that nothing changes before
+            a row was seen.
         new_rows: the rows that count.
         x: numbers [*batch, ...].
     """
@@ -170,7 +171,7 @@ class VecNorm(LearningTransform[VecNormKeys], VecNormMethods):
         return (
             BufferSpec("count", "x", torch.float64, False, 0.0),
             BufferSpec("loc", "x", torch.float64, True, 0.0),
-            BufferSpec("var", "x", torch.float64, True, 0.0),
+            BufferSpec("var", "x", torch.float64, True, 1.0),
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
