@@ -88,11 +88,8 @@ def measure(template: Template, arm: str, seed: int, folder: Path, recorded: str
         parts = template.parts
         if arm == TORCHRL:
             parts = learning_torchrl.parts_with(template.torchrl, parts)
-        with (
-            mock.patch.object(template.module, template.parts.__name__, parts),
-            mock.patch.object(template.module, "evaluate", clock.evaluate),
-        ):
-            template.module.train(config, folder=folder)
+        with mock.patch.object(template.module, "evaluate", clock.evaluate):
+            template.module.train(config, folder=folder, parts_class=parts)
     _, counts, scores = read_curve(folder, template.column, over=template.over)
     best = float(max(scores))
     result = Result(int(counts[-1]), clock.seconds, best, best >= config.stop_return)

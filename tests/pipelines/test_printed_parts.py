@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
+import pytest
 import torch
 from specgen_runtime.modules import SafeSequential
+from specgen_runtime.training import command_line
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.pipelines.dqn_cartpole import DQNCartPole, DQNCartPoleConfig, update
-from specgen_std.pipelines.ppo_cartpole import PPOCartPole, PPOCartPoleConfig
+from specgen_std.pipelines.ppo_cartpole import PPOCartPole, PPOCartPoleConfig, train
 
 
 def test_parts_are_named_with_their_classes() -> None:
@@ -48,6 +53,32 @@ def test_what_collects_has_the_parts_that_took_the_places_of_others() -> None:
     for old, new in moved:
         assert new.grad is not None
         assert torch.allclose(new, old - 0.5 * new.grad)
+
+
+def test_the_printed_loop_takes_a_class_that_extends_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Shorter(PPOCartPole):
+        def __init__(self, config: PPOCartPoleConfig | None = None) -> None:
+            super().__init__(config)
+            self.env.params = self.env.params._replace(length=0.25)
+
+    config = PPOCartPoleConfig(total_frames=512, evaluate_episodes=2)
+    parts = train(config, folder=tmp_path / "called", parts_class=Shorter)
+    assert isinstance(parts, Shorter)
+    options = ["--total-frames", "512", "--evaluate-episodes", "2", "--folder", str(tmp_path / "typed")]
+    monkeypatch.setattr("sys.argv", ["shorter.py", *options])
+    typed = command_line(partial(train, parts_class=Shorter))
+    assert isinstance(typed, Shorter)
+    found = zip(parts.loss.parameters(), typed.loss.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in found)
+    monkeypatch.setattr("sys.argv", ["shorter.py", "--help"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        command_line(train)
+    said = capsys.readouterr().out
+    assert "--folder" in said
+    assert "parts" not in said, "a class is no option"
 
 
 def test_no_part_is_told_by_its_address() -> None:

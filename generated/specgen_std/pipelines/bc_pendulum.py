@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=38baddafbd135db3cadf2b34169cd699a506b2868ebc115734cddec74055dd0a
+# specgen: sha256=364610608c894af1ba05708e670a32de0edf200e9e8f00e95dabe7a61a663ce6
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def update(parts: BCPendulum, batch: TensorDictBase) -> BCPendulumMetrics:
 
 def train(
     config: BCPendulumConfig = BCPendulumConfig(), *, folder: Path = Path("runs/bc_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[BCPendulum] = BCPendulum,
 ) -> BCPendulum:
     """Train until `total_updates` are over, or an evaluation reaches `stop_return`.
 
@@ -173,11 +173,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `BCPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = BCPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e6eaf1f2013051a1a92aadcb7a13fc75047a57126b825f2acb2be2cf5ecbc170
+# specgen: sha256=5ffaf58039b1bf8bbbede962d53e4eb8d05ef107e783af8fdd4bb0a3a897d039
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def update(parts: C51CartPole, batch: TensorDictBase) -> C51CartPoleMetrics:
 
 def train(
     config: C51CartPoleConfig = C51CartPoleConfig(), *, folder: Path = Path("runs/c51_cart_pole"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[C51CartPole] = C51CartPole,
 ) -> C51CartPole:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -264,11 +264,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `C51CartPole` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = C51CartPole(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

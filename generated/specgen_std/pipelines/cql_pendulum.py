@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b5cbb6ef55e07f7352679a941cd251642cc0df2ba61cd1a368771e64963f99be
+# specgen: sha256=a86ad96a2e8b62fd8681b2210b8ac5fcdd3f1e1992bd4c6c4213ef6d4c6d1950
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def update(parts: CQLPendulum, batch: TensorDictBase) -> CQLPendulumMetrics:
 
 def train(
     config: CQLPendulumConfig = CQLPendulumConfig(), *, folder: Path = Path("runs/cql_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[CQLPendulum] = CQLPendulum,
 ) -> CQLPendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -276,11 +276,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `CQLPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = CQLPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ba5eb43fa6ee3ec39869e1093361ceeaf0fc7d341465b026000b02a3b1f4b90d
+# specgen: sha256=7a7ed320ba13a9b9617f9f908da03716706616eae0afecbb51a9b210643d922a
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def update(parts: DDPGPendulum, batch: TensorDictBase) -> DDPGPendulumMetrics:
 
 def train(
     config: DDPGPendulumConfig = DDPGPendulumConfig(), *, folder: Path = Path("runs/ddpg_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[DDPGPendulum] = DDPGPendulum,
 ) -> DDPGPendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -256,11 +256,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `DDPGPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = DDPGPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c60aa952fe09015be8c2f1473fb8f69ecf238d312532a3c0b8ef704dca270dc6
+# specgen: sha256=661d75afc7ec27486fbb3cfe91e5158c7e2752ac6887ec52a9d41eb344c3113d
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -275,6 +275,7 @@ def update(parts: DDPGPendulumRecorded, batch: TensorDictBase) -> DDPGPendulumRe
 def train(
     config: DDPGPendulumRecordedConfig = DDPGPendulumRecordedConfig(), *,
     folder: Path = Path("runs/ddpg_pendulum_recorded"), resume: bool = False,
+    parts_class: type[DDPGPendulumRecorded] = DDPGPendulumRecorded,
 ) -> DDPGPendulumRecorded:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -282,11 +283,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `DDPGPendulumRecorded` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = DDPGPendulumRecorded(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=63c1e8a42a5940ad330088f175ca5f5efdd625220fe4a5a333cb8e2941666afd
+# specgen: sha256=27512c752d76b47dd8de255da56fd80dcf326ab4895ddaec3d72a40a6d0b002c
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -271,6 +271,7 @@ def update(parts: DiscreteSACFrozenLake, batch: TensorDictBase) -> DiscreteSACFr
 def train(
     config: DiscreteSACFrozenLakeConfig = DiscreteSACFrozenLakeConfig(), *,
     folder: Path = Path("runs/discrete_sac_frozen_lake"), resume: bool = False,
+    parts_class: type[DiscreteSACFrozenLake] = DiscreteSACFrozenLake,
 ) -> DiscreteSACFrozenLake:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -278,11 +279,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `DiscreteSACFrozenLake` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = DiscreteSACFrozenLake(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

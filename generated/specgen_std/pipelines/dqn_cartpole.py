@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b50e736e635cd7c90c8bc9140c34e6b22d70b7ba95556e319cc714965b4df0f3
+# specgen: sha256=9bb9279893dfa08bca0703aecc974ddabc19455723219df8c9543f21903775d0
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
 
 def train(
     config: DQNCartPoleConfig = DQNCartPoleConfig(), *, folder: Path = Path("runs/dqn_cart_pole"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[DQNCartPole] = DQNCartPole,
 ) -> DQNCartPole:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -232,11 +232,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `DQNCartPole` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = DQNCartPole(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e3bfaa6b282db8b08bd628cb281f4adf32754d866ebd8b97693da40eaeba9e03
+# specgen: sha256=7fd57f3d6fdc9da4f69dcf88451bb5ac6829fe087e717f25682e6f7e752fd7b6
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def update(parts: DQNCartPoleGRU, batch: TensorDictBase) -> DQNCartPoleGRUMetric
 
 def train(
     config: DQNCartPoleGRUConfig = DQNCartPoleGRUConfig(), *, folder: Path = Path("runs/dqn_cart_pole_gru"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[DQNCartPoleGRU] = DQNCartPoleGRU,
 ) -> DQNCartPoleGRU:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -254,11 +254,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `DQNCartPoleGRU` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = DQNCartPoleGRU(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0a52f11bc570fda5409306f9ea49c70f2a350b1e1a45e67657832f7a11c151e0
+# specgen: sha256=3b1ef927b70458d2adacec4a2d4ea884c8c3d93ccd4d217c94a079e1e6a9c965
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def update(parts: IQLPendulum, batch: TensorDictBase) -> IQLPendulumMetrics:
 
 def train(
     config: IQLPendulumConfig = IQLPendulumConfig(), *, folder: Path = Path("runs/iql_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[IQLPendulum] = IQLPendulum,
 ) -> IQLPendulum:
     """Train until `total_updates` are over, or an evaluation reaches `stop_return`.
 
@@ -226,11 +226,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `IQLPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = IQLPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

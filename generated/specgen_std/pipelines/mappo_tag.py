@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a76fae38448afa975a9069057212dcd1771d3e85f6668ee02e60109a80b5424
+# specgen: sha256=67f2b4df3fad11d40057ca8de0f4e348cf59230d0a21d9ee001bc1904e51a7fc
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -373,6 +373,7 @@ def update(parts: MAPPOTag, batch: TensorDictBase) -> MAPPOTagMetrics:
 
 def train(
     config: MAPPOTagConfig = MAPPOTagConfig(), *, folder: Path = Path("runs/mappo_tag"), resume: bool = False,
+    parts_class: type[MAPPOTag] = MAPPOTag,
 ) -> MAPPOTag:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -380,11 +381,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `MAPPOTag` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = MAPPOTag(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=abc41a0e75f19d64b3c17c4c8046f2a2d1374f3be07a3117b23b58fd2b7ee134
+# specgen: sha256=8ea63268366afc9ffcc1cad3e59acf84f5f3f3ea1e5d5c689a71f177fd13e6f0
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
 
 def train(
     config: PPOCartPoleConfig = PPOCartPoleConfig(), *, folder: Path = Path("runs/ppo_cart_pole"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[PPOCartPole] = PPOCartPole,
 ) -> PPOCartPole:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -266,11 +266,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `PPOCartPole` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPOCartPole(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

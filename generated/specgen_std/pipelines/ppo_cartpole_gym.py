@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32144cc0723f00dfc0b630dd26741f7c42afae5fa7fd2345f52233fe6c128ce7
+# specgen: sha256=edb598927e384914fc3a8501b8a5b74d55f16127d2b3e8f09b0d2d1537f628bc
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def update(parts: PPOCartPoleGym, batch: TensorDictBase) -> PPOCartPoleGymMetric
 
 def train(
     config: PPOCartPoleGymConfig = PPOCartPoleGymConfig(), *, folder: Path = Path("runs/ppo_cart_pole_gym"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[PPOCartPoleGym] = PPOCartPoleGym,
 ) -> PPOCartPoleGym:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -267,11 +267,12 @@ def train(
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one. New episodes begin then, since the
             state of a simulator can't be kept.
+        parts_class: makes the parts; a class that extends `PPOCartPoleGym` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPOCartPoleGym(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=34ec06c7f210e0f30d1619f9e11e9b36d1dcb0d1963af4c7346ba67c53c9d19d
+# specgen: sha256=512d12c06a3699a6febecfe5eb9358ffbd672ecada43a2d043f40938ad2ba764
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
 
 def train(
     config: PPOPendulumConfig = PPOPendulumConfig(), *, folder: Path = Path("runs/ppo_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[PPOPendulum] = PPOPendulum,
 ) -> PPOPendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -273,11 +273,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `PPOPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPOPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

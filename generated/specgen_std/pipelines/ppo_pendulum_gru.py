@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=48965a0e66f76d02ccc28d396cd4115d28210769025549aa8f4bb1caa43061f8
+# specgen: sha256=59564ccc01afb67a54fd5c8c1c5289a095ba3286c29972391785f19f43378ab2
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def update(parts: PPOPendulumGRU, batch: TensorDictBase) -> PPOPendulumGRUMetric
 
 def train(
     config: PPOPendulumGRUConfig = PPOPendulumGRUConfig(), *, folder: Path = Path("runs/ppo_pendulum_gru"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[PPOPendulumGRU] = PPOPendulumGRU,
 ) -> PPOPendulumGRU:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -269,11 +269,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `PPOPendulumGRU` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPOPendulumGRU(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e5be7baab611aeaf043d9999d2485e6fea77afda09538ad9574a9a69c90ba951
+# specgen: sha256=6cdd36e9f77fde7f6f430560cc491629ff80e20b079a278baa6380f88a54ce82
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -304,6 +304,7 @@ def update(parts: PPORNDMountainCar, batch: TensorDictBase) -> PPORNDMountainCar
 def train(
     config: PPORNDMountainCarConfig = PPORNDMountainCarConfig(), *,
     folder: Path = Path("runs/ppornd_mountain_car"), resume: bool = False,
+    parts_class: type[PPORNDMountainCar] = PPORNDMountainCar,
 ) -> PPORNDMountainCar:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -311,11 +312,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `PPORNDMountainCar` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPORNDMountainCar(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ff00628da7f44564df0102e8b30c23a5d35cce77cc0e6704e1f82f43369cdeca
+# specgen: sha256=6f0427bd0976f9f37f7890088cd67f691da4bdb0474f8bedff865ec4602cea5b
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -301,6 +301,7 @@ def update(parts: PPOTaxi, batch: TensorDictBase) -> PPOTaxiMetrics:
 
 def train(
     config: PPOTaxiConfig = PPOTaxiConfig(), *, folder: Path = Path("runs/ppo_taxi"), resume: bool = False,
+    parts_class: type[PPOTaxi] = PPOTaxi,
 ) -> PPOTaxi:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -308,11 +309,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `PPOTaxi` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = PPOTaxi(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=595a448e4570f80ec40a0a618d1748c3128785642ae6c1690d45d7a875c0f4e0
+# specgen: sha256=eb65c18adc17d0ffe2ff14e1b8104ebe4c9b8d1062fe8202a3439f7b6b9f317b
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def update(parts: REDQPendulum, batch: TensorDictBase, *, updates: int) -> REDQP
 
 def train(
     config: REDQPendulumConfig = REDQPendulumConfig(), *, folder: Path = Path("runs/redq_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[REDQPendulum] = REDQPendulum,
 ) -> REDQPendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -284,11 +284,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `REDQPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = REDQPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

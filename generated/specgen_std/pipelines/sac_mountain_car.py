@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=181da2704105f5c9d3b10e3974a238af664d9e04658863bfa9f409072e484486
+# specgen: sha256=5394f0fd0e8f7995eb20be0802c6e9488c478c9cbf3171ee8f0ecce154494af1
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetric
 
 def train(
     config: SACMountainCarConfig = SACMountainCarConfig(), *, folder: Path = Path("runs/sac_mountain_car"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[SACMountainCar] = SACMountainCar,
 ) -> SACMountainCar:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -273,11 +273,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `SACMountainCar` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = SACMountainCar(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=53aa70a74951af53d279e579b8a66e809667247e874e01ee51425e7ae9927b5d
+# specgen: sha256=643a59b2c5ac96f21d9e0b7de344c001805fbd895c2744b6ddce9ff8624d3c3f
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def update(parts: TD3BCPendulum, batch: TensorDictBase, *, updates: int) -> TD3B
 
 def train(
     config: TD3BCPendulumConfig = TD3BCPendulumConfig(), *, folder: Path = Path("runs/td3_bc_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[TD3BCPendulum] = TD3BCPendulum,
 ) -> TD3BCPendulum:
     """Train until `total_updates` are over, or an evaluation reaches `stop_return`.
 
@@ -225,11 +225,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `TD3BCPendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = TD3BCPendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a916595554c9eb987da5b0448327f39e68e443d60f063af76343c89dcc2769ea
+# specgen: sha256=c4eeffbcea042ab33771ca449dc6d31b92c6931657df34cb97770dff1eb9f342
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3Pen
 
 def train(
     config: TD3PendulumConfig = TD3PendulumConfig(), *, folder: Path = Path("runs/td3_pendulum"),
-    resume: bool = False,
+    resume: bool = False, parts_class: type[TD3Pendulum] = TD3Pendulum,
 ) -> TD3Pendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
@@ -275,11 +275,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `TD3Pendulum` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = TD3Pendulum(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,

@@ -33,7 +33,7 @@ def command_line(train: Callable[..., T]) -> T:
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     name = f"python -m {spec.name}" if spec is not None else None
     try:
-        result: T = tyro.cli(train, prog=name, config=(tyro.conf.OmitArgPrefixes,))
+        result: T = tyro.cli(train, prog=name, config=(tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed))
     except ReportedError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

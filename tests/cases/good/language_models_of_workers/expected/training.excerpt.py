@@ -60,6 +60,7 @@ class ChatGRPO(PipelineParts):
 
 def train(
     config: ChatGRPOConfig = ChatGRPOConfig(), *, folder: Path = Path("runs/chat_grpo"), resume: bool = False,
+    parts_class: type[ChatGRPO] = ChatGRPO,
 ) -> ChatGRPO:
     """Train until `total_frames` are over.
 
@@ -67,11 +68,12 @@ def train(
         config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
+        parts_class: makes the parts; a class that extends `ChatGRPO` may put others in their places.
 
     Raises:
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
-    parts = ChatGRPO(config)
+    parts = parts_class(config)
     with Run(
         folder,
         config,
