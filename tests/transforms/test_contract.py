@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
-from specgen_runtime.specs import Composite
+from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_runtime.typing import NestedKey
 from specgen_std.transforms import ObservationNorm, RewardScaling, RewardSum, StepCounter
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -177,11 +178,28 @@ def test_an_internal_error_is_not_taken_for_a_missing_attribute() -> None:
     env = TransformedEnv(Walk(2), Broken())
     with pytest.raises(AttributeError, match=r"because an internal error was raised: .*no such thing"):
         _ = env.observation_spec
+    for use in (env.reset, lambda: env.rollout(2)):
+        with pytest.raises(AttributeError, match=r"internal error was raised: .*no such thing"):
+            use()
     with pytest.raises(
         AttributeError, match="'Walk' object has no attribute 'tralala', nor has the TransformedEnv"
     ):
         _ = env.tralala
     assert env.dtype == torch.float32  # what the environment inside has
+
+
+def test_an_internal_error_of_a_transform_s_specs_is_shown() -> None:
+    class Broken(RewardSum):
+        def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+            raise AttributeError("no such thing")
+
+    for name in ("observation_spec", "reward_keys"):
+        with pytest.raises(
+            AttributeError, match=r"internal error was raised: AttributeError.'no such thing'"
+        ):
+            getattr(TransformedEnv(Walk(2), Broken()), name)
+    with pytest.raises(AttributeError, match="'RewardSum' object has no attribute 'tralala'"):
+        _ = RewardSum().tralala  # type: ignore[attr-defined]
 
 
 def test_chains_are_taken_apart() -> None:

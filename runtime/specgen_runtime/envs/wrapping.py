@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from specgen_runtime.envs.base import D, EnvBase, S
+from specgen_runtime.hidden_errors import hidden_error
 
 __all__ = ["WrappingEnv"]
 
@@ -34,11 +35,11 @@ class WrappingEnv(EnvBase[D, S]):
             try:
                 return super().__getattr__(name)
             except AttributeError:
+                if (hidden := hidden_error(self, name)) is not None:
+                    raise hidden from hidden.__cause__  # what stands inside under this name is another value
                 inside = self.__dict__.get("_modules", {}).get("base_env")
                 if inside is None or name.startswith("_"):
                     raise
-            if any(name in base.__dict__ for base in type(self).__mro__):
-                raise _internal_error(self, name)  # what stands inside under this name is another value
             try:
                 return getattr(inside, name)
             except AttributeError as error:
@@ -67,14 +68,3 @@ class WrappingEnv(EnvBase[D, S]):
         """Close this environment and the one inside."""
         super().close(raise_if_closed=raise_if_closed)
         self.base_env.close(raise_if_closed=False)
-
-
-def _internal_error(env: WrappingEnv[Any], name: str) -> AttributeError:
-    """The error behind an attribute that the class has and that could not be computed."""
-    try:
-        object.__getattribute__(env, name)
-    except AttributeError as error:
-        found = AttributeError(f"{name!r} could not be told because an internal error was raised: {error!r}")
-        found.__cause__ = error
-        return found
-    return AttributeError(f"{name!r} could not be told at first")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from torch import Tensor
 
 from specgen_runtime.envs.packing import peek, put_checked
+from specgen_runtime.hidden_errors import TellingModule
 from specgen_runtime.transforms.dispatch import call_with
 from specgen_runtime.transforms.keys import as_tuple, normal_keys, subspec
 from specgen_runtime.transforms.offline import map_moments
@@ -26,7 +27,7 @@ __all__ = ["Transform"]
 _CACHED = ("_container", "_parent")
 
 
-class Transform(nn.Module):
+class Transform(TellingModule):
     """Changes the data that an environment returns (`_call`), the actions that it takes (`_inv_call`), or both.
 
     A subclass writes the methods for the moments that concern it:
@@ -49,9 +50,6 @@ class Transform(nn.Module):
         invertible: whether `_inv_apply_transform` is written.
         enable_inv_on_reset: whether `inv` also applies to the tensordict given to `reset`.
     """
-
-    if TYPE_CHECKING:
-        __getattr__: None  # type: ignore[misc,assignment]
 
     invertible: bool = False
     enable_inv_on_reset: bool = False
