@@ -12,9 +12,11 @@ import torch
 from specgen_runtime.envs import GymEnv, SerialEnv, check_env_specs
 from specgen_runtime.specs import Bounded
 from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.envs import SimpleTag
 from specgen_std.transforms import (
     FrameSkipTransform,
     InitTracker,
+    MultiAction,
     ObservationNorm,
     RewardScaling,
     RewardSum,
@@ -273,3 +275,43 @@ def test_a_simulator_that_goes_on_agrees_with_torchrl() -> None:
         assert torch.equal(after["observation"], expected["observation"])
         assert torch.equal(after["reward"], expected["reward"])
         root, other = env.step_mdp(root), peer.step_mdp(other)
+
+
+TAG = [("adversary", "action"), ("agent", "action")]
+
+
+def test_several_actions_of_groups() -> None:
+    """Each chunk stands at the root: in the group it would have no dimension of the agents in front."""
+    keys = {"in_keys_inv": TAG, "out_keys_inv": ["adversary_chunk", "agent_chunk"]}
+    base = SimpleTag(batch_size=[2])
+    base.set_seed(0)
+    env = TransformedEnv(base, MultiAction(2, stack_rewards=False, **keys))
+    check_env_specs(env)
+    fresh = env.reset()
+    chosen = env.rand_action(fresh.clone())
+    assert chosen["adversary_chunk"].shape == (2, 2, 3)
+    found = env.step(chosen.clone())["next"]
+    moment = fresh.clone()
+    for nth in range(2):
+        for key, chunk in zip(TAG, keys["out_keys_inv"], strict=True):
+            moment.set(key, chosen[chunk][:, nth])
+        moment = base.step_mdp(base.step(moment))
+    torch.testing.assert_close(found["agent", "position"], moment["agent", "position"])
+    torch.testing.assert_close(found["adversary", "position"], moment["adversary", "position"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "given", "told"),
+    [
+        (4, {}, r"MultiAction: \('adversary', 'action'\) has the shape \[2, 4, 3\]"),
+        (
+            2,
+            {"in_keys_inv": TAG[1:]},
+            r"\('agent', 'action'\) has the shape \[2, 2, 1\], .* starts with \[2, 1\]; name",
+        ),
+        (2, {"in_keys_inv": TAG[1:], "out_keys_inv": ["chunk"]}, r"\('adversary', 'rewards'\) has the shape"),
+    ],
+)
+def test_what_has_no_place_in_a_group_is_refused(steps: int, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        TransformedEnv(SimpleTag(batch_size=[2]), MultiAction(steps, **given)).rollout(2)

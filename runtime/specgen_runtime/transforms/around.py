@@ -119,8 +119,16 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
         if type(self)._act is RepeatTransform._act:
             return super()._inwards(outer)
-        root = outer.copy()
-        self._act(outer, root, 0)
+        root, rows = outer.copy(), self.keys_inv
+        self._bound_inv = [
+            row
+            for row in rows
+            if all(peek(outer, key) is not None for key in self._fields(self._takes, [row]))
+        ]
+        try:
+            self._act(outer, root, 0)
+        finally:
+            self._bound_inv = rows
         return root
 
     def _until(

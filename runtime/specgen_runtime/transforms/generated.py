@@ -21,7 +21,7 @@ from specgen_runtime.transforms.given_data import reset_from_given_data, step_fr
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.key_finding import INPUTS
-from specgen_runtime.transforms.keys import leaf_keys, refuse_reset_keys, remove
+from specgen_runtime.transforms.keys import leaf_keys, put_spec, refuse_reset_keys, remove
 from specgen_runtime.transforms.methods import refuse_hidden_methods
 from specgen_runtime.transforms.offline import map_moments, recorded_moments
 from specgen_runtime.transforms.replays import refuse_moments, replay, replays_inversely
@@ -137,7 +137,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 raise ValueError(
                     f"{type(self).__name__} adds {key!r}, which is there already; give one another key"
                 )
-            observation_spec[key] = spec.clone()
+            put_spec(self, observation_spec, key, spec.clone())
         for key in self._moved_keys().intersection(rewards):
             remove(observation_spec, key)
         for key, place in (*self._private.items(), *self._private_inputs.items()):
@@ -151,7 +151,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         for key in self._moved_keys().difference(rewards):
             remove(reward_spec, key)
         for key in rewards:
-            reward_spec[key] = self._added[key].clone()
+            put_spec(self, reward_spec, key, self._added[key].clone())
         return self._without_dropped(reward_spec)
 
     @from_given_specs

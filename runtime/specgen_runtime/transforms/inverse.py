@@ -18,7 +18,7 @@ from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
-from specgen_runtime.transforms.keys import each_key, leaf_keys, remove
+from specgen_runtime.transforms.keys import each_key, leaf_keys, put_spec, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
 from specgen_runtime.transforms.parting import parting
@@ -118,7 +118,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
                     f"{type(self).__name__} takes {key!r}, which is there already; give one another key"
                 )
         for key, spec in added.items():
-            specs[key] = spec
+            put_spec(self, specs, key, spec)
         # Last, so that a group has what takes their place, and stays with its agents' dimension.
         for key in present:
             if key in given and key not in added:

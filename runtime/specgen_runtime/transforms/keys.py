@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensordict import TensorDictBase
 
     from specgen_runtime.envs.base import EnvBase
-    from specgen_runtime.specs import Composite
+    from specgen_runtime.specs import Composite, TensorSpec
     from specgen_runtime.transforms.base import Transform
 
 _JOINT = "_-|-_"
@@ -112,6 +112,25 @@ def remove(nested: Composite | TensorDictBase, key: NestedKey) -> None:
         if any(True for _ in inside.keys()):  # noqa: SIM118 - of nested entries, too
             return
         del nested[above]
+
+
+def put_spec(transform: Transform, specs: Composite, key: NestedKey, spec: TensorSpec) -> None:
+    """Set the spec of what `transform` writes or takes, in place.
+
+    Raises:
+        ValueError: if it stands in a group, such as one of agents, whose dimensions it has not.
+    """
+    try:
+        specs[key] = spec
+    except ValueError as error:
+        group = normal_key(as_tuple(key)[:-1] or as_tuple(key))
+        within = None if isinstance(key, str) else specs.get(group, None)
+        if within is None:
+            raise
+        raise ValueError(
+            f"{type(transform).__name__}: {show_key(key)} has the shape {list(spec.shape)}, and what stands under"
+            f" {show_key(group)} starts with {list(within.shape)}; name a key outside of that group"
+        ) from error
 
 
 def leaf_keys(spec: Composite, dtypes: Collection[torch.dtype] | None = None) -> list[NestedKey]:

@@ -106,7 +106,7 @@ class Binder:
             rows = folded_rows(instance, rows)
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             if self._faults() == before:
-                rows = [with_bounds(instance, row) for row in rows]
+                rows = collected_rows(instance, [with_bounds(instance, row) for row in rows])
             for row in rows:
                 for name, entry in row.outputs.items():
                     if not transform.output(name).hidden:
@@ -116,7 +116,6 @@ class Binder:
             self.learning = self.learning or transform.name
         sound = self._faults() == before
         if sound and transform.around is not None:
-            rows = collected_rows(instance, rows)
             self.state.entries |= folded_entries(replace(instance, rows=tuple(rows)))
         hidden = {output.name for output in transform.outputs if output.hidden}
         written: set[str] = set()
