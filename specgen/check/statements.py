@@ -195,7 +195,12 @@ def check_section(
                 message = f"`{bare}` is {target.spec} after a reset and {typed.type} after a step"
                 sink.add(language_rules.TYPE_CHANGES.at(value.span, message))
             else:
-                sink.extend(replace(item, help=item.help or target.help or None) for item in mine.items)
+                given, wanted = typed.type.dims, target.spec.dims
+                behind = (
+                    len(given) == len(wanted) and given[:1] == wanted[:1]
+                )  # only a later dimension differs
+                help = "" if behind else target.help
+                sink.extend(replace(item, help=item.help or help or None) for item in mine.items)
             if not fits:
                 broken.add(name)
                 continue

@@ -124,7 +124,10 @@ class ActionReader:
         if at_once:
             message = f"`{self.loss.loss.name}` takes one action, and {listed} is several at once, {shown(several[0])}"
         notes = [Note("the environment", self.env.span)]
-        help = "take a loss that weighs them by their log-probability: `ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`, `BCLoss` without `loss_function`"
+        weighing = "`ClipPPOLoss`, `A2CLoss`, `ReinforceLoss`, `BCLoss` without `loss_function`"
+        if self.loss.group is not None:
+            weighing = "`MAPPOLoss`, `IPPOLoss`"  # others are refused for a group
+        help = f"take a loss that weighs them by their log-probability: {weighing}"
         combinations = math.prod(n for one in several for n in choices_of(one.spec))
         if kinds <= {"bounded", "unbounded"}:
             size = sum(math.prod(one.stored_shape) for one in several)

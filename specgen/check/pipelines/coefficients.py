@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.model import Parameter, dotted
@@ -14,12 +14,27 @@ from specgen.diagnostics.rules import pipeline_actions as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
+from specgen.source import Sequence as SequenceNode
 from specgen.values import replace
 
 
 def weighs_actions(loss: CheckedLoss, param: str) -> bool:
     """Whether a parameter may be a number for each of several actions."""
     return param in loss.coefficients and loss.coefficients[param].by_part
+
+
+def help_with_action(said: str, names: Mapping[str, Key], around: Key) -> str:
+    """What to say where something is said of an action that there is not.
+
+    Args:
+        said: what is no name of an action.
+        names: what may be said instead, the names of actions below what holds them.
+        around: the key of what holds them.
+    """
+    whole = next((name for name in names if f".{dotted(around)}.{name}".endswith(f".{said}")), None)
+    if whole is not None:
+        return f"write `{whole}`, its name below `{dotted(around)}`"
+    return suggestion(said, names) or f"the actions are {' and '.join(f'`{name}`' for name in names)}"
 
 
 def parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
@@ -44,7 +59,7 @@ def numbers_of_pair(
 def numbers_of_actions(
     file: SchemaFile,
     place: tuple[str, ...],
-    node: MappingNode,
+    node: MappingNode | SequenceNode,
     param: Parameter,
     env: PipelineEnv,
     owner: str,
@@ -58,7 +73,7 @@ def numbers_of_actions(
     Args:
         file: where it stands.
         place: where in it.
-        node: the mapping.
+        node: the mapping; a list is a mistake.
         param: the parameter of the loss.
         env: the environment, as the agent sees it that the loss is of.
         owner: the name of the loss; empty for the only one.
@@ -75,11 +90,16 @@ def numbers_of_actions(
         sink.add(rules.WHICH_ACTION.at(file.span(*place), message, notes=notes, help=help))
         return None
     keys = {dotted(one.key[len(env.action_key) :]): one.key[len(env.action_key) :] for one in env.actions}
+    if isinstance(node, SequenceNode):
+        message = f"`{param.name}` of several actions says of which action each number is"
+        help = f"write `{param.name}: {{{', '.join(f'{one}: …' for one in keys)}}}`"
+        sink.add(rules.WHICH_ACTION.at(node.span, message, notes=notes, help=help))
+        return None
     said = [key for key, _ in node.entries]
     wrong = [key for key in said if key.text not in keys]
     for key in wrong:
-        help = suggestion(key.text, keys) or f"the actions are {' and '.join(f'`{one}`' for one in keys)}"
-        message = f"`{env.name}` has no action `{dotted((*env.action_key, key.text))}`"
+        help = help_with_action(key.text, keys, env.action_key)
+        message = f"`{env.name}` has no action `{key.text}` below `{dotted(env.action_key)}`"
         sink.add(rules.WHICH_ACTION.at(key.span, message, notes=notes, help=help))
     lacking = [name for name in keys if name not in {key.text for key in said}]
     if lacking and not wrong:

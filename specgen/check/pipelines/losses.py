@@ -225,7 +225,9 @@ def _arguments(
         elif isinstance(value, SequenceNode) and len(value.items) == len(parts_of(loss, key.text)):
             made.pairs[key.text] = tuple(numbers_of_pair(name, loss, place, key.text, param, numbers))
             made.values[key.text] = tuple(one.default for one in made.pairs[key.text])
-        elif isinstance(value, MappingNode) and env is not None and weighs_actions(loss, key.text):
+        elif isinstance(value, MappingNode | SequenceNode) and weighs_actions(loss, key.text):
+            if env is None:
+                continue  # its own mistakes are reported
             here = (*place, key.text)
             changes = key.text in changing
             found = numbers_of_actions(file, here, value, param, env, name, numbers, sink, changing=changes)

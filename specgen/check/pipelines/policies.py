@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
+from specgen.check.pipelines.coefficients import help_with_action
 from specgen.check.pipelines.distributions import (
     SEVERAL,
     Family,
@@ -21,7 +22,7 @@ from specgen.check.pipelines.heads_model import ActionHead, PolicyHead, ScaleKin
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Diagnostic, Note, Sink, suggestion
+from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -136,8 +137,8 @@ class PolicyReader:
         wrong = [one for one in body.actions if one not in names]
         for one in wrong:
             span = self.file.key_span(*self.path, *here, "actions", one)
-            help = suggestion(one, names) or f"the actions are {listed}"
-            message = f"`{self.env.name}` has no action `{dotted((*key, one))}`"
+            help = help_with_action(one, names, key)
+            message = f"`{self.env.name}` has no action `{one}` below `{dotted(key)}`"
             self.sink.add(action_rules.WHICH_ACTION.at(span, message, help=help))
         if wrong:
             return None
