@@ -206,3 +206,25 @@ def test_rare_choices_are_drawn_in_each_dtype(dtype: torch.dtype) -> None:
     rare = drawn[:, 0].double().mean().item()
     assert rare == pytest.approx(torch.sigmoid(torch.tensor(-6.0)).item(), rel=0.15)
     assert drawn[:, 1].double().mean().item() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_choice_of_nothing_is_an_error(compiled: bool) -> None:
+    def draw(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return MultiCategorical(logits, nvec=[2, 3], mask=mask).sample((4,))
+
+    sample = torch.compile(draw, fullgraph=True, backend="eager") if compiled else draw
+    logits, all_allowed = torch.randn(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    assert sample(logits, all_allowed).shape == (4, 2, 2)
+    only_first, spoilt = all_allowed.clone(), logits.clone()
+    only_first[1, 2:] = False
+    spoilt[0, 0] = torch.nan
+    for wrong in ((logits, only_first), (spoilt, all_allowed)):
+        with pytest.raises(RuntimeError, match="a choice has no class that is allowed, or logits that are N"):
+            sample(*wrong)
+
+
+def test_choices_are_drawn_for_each_row_of_vmap() -> None:
+    logits = torch.tensor([[9.0, -99.0, -99.0, 9.0, -99.0], [-99.0, 9.0, -99.0, -99.0, 9.0]])
+    draw = torch.vmap(lambda row: MultiCategorical(row, nvec=[2, 3]).sample(), randomness="different")
+    assert draw(logits).tolist() == [[0, 1], [1, 2]]

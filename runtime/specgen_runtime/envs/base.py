@@ -79,7 +79,7 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
 
     _check_finite: bool = False
     _closed: bool = False
-    params: Any = None  # the parameters of a generated environment, as a record
+    params: Any  # of a generated environment, as a record; others have what they call so, or nothing
     _run_type_checks: bool = False
 
     check_finite: Flag = Flag("_check_finite", "Whether NaN and infinity are refused.")

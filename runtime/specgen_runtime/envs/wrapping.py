@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from specgen_runtime.envs.base import D, EnvBase, S
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.parameters import refuse_parameter
 from specgen_runtime.hidden_errors import hidden_error
 
 __all__ = ["WrappingEnv"]
@@ -19,14 +21,16 @@ class WrappingEnv(EnvBase[D, S]):
 
     base_env: EnvBase[Any]
 
-    @property
-    def params(self) -> Any:
-        """The parameters of the environment inside, where it is a generated one; assigned, they are given to that."""
-        return self.base_env.params
-
-    @params.setter
-    def params(self, params: Any) -> None:
-        self.base_env.params = params
+    def __setattr__(self, name: str, value: Any) -> None:
+        inside = self.__dict__.get("_modules", {}).get("base_env")
+        if name == "params" and inside is not None:
+            inside.params = value  # which steps read
+            return
+        while isinstance(inside, WrappingEnv):
+            inside = inside.base_env
+        if isinstance(inside, GeneratedEnv) and not hasattr(type(self), name):
+            refuse_parameter(inside.params, name, value)
+        super().__setattr__(name, value)
 
     if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes
 

@@ -9,7 +9,7 @@ from specgen_runtime.envs.batched.messages import Sealed
 from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.worker_env import CALLABLE, OPAQUE
 
-__all__ = ["EachCall", "EachValue", "attribute_of_all"]
+__all__ = ["EachCall", "EachValue", "attribute_of_all", "refuse_params"]
 
 
 class EachValue(list[Any]):
@@ -86,3 +86,16 @@ def attribute_of_all(pool: Pool, name: str, batch: str) -> Any:
         raise AttributeError(
             f"neither {batch} nor its environments have an attribute {name!r}: {error}"
         ) from error
+
+
+def refuse_params(name: str, batch: str) -> None:
+    """Refuse to set `params` of a batch of a class called `batch`, which no environment would read.
+
+    Raises:
+        AttributeError: `name` is that; the message says how they are made with others.
+    """
+    if name == "params":
+        raise AttributeError(
+            f"the environments of a {batch} have parameters of their own: make them with others,"
+            f" {batch}(..., create_env_kwargs={{...}})"
+        )

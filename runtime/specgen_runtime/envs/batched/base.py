@@ -11,7 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.batched import row_steps
 from specgen_runtime.envs.batched.arguments import EnvFunction, as_functions, as_kwargs, refuse_deprecated
-from specgen_runtime.envs.batched.attributes import attribute_of_all
+from specgen_runtime.envs.batched.attributes import attribute_of_all, refuse_params
 from specgen_runtime.envs.batched.description import Description, common_device, differ, joined
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.pool import Pool
@@ -34,9 +34,8 @@ class BatchedEnv(EnvBase[D]):
     by bit. Environments whose data have the same keys, shapes and dtypes give dense tensordicts; others give lazy
     stacks, and their specs are stacks too.
 
-    It starts on its own when it is first used, and again when it is used after `close`. Public attributes and methods
-    that it does not have are those of the environments: `env.some_attribute` is the list of their values, and
-    `env.some_method(...)` the list of the results. Asking for one starts it.
+    It starts on its own when it is first used, and again when it is used after `close`. Public attributes and methods that
+    it does not have are lists of those of the environments, `env.some_attribute` and `env.some_method(...)`, and start it.
     """
 
     _shutdown_timeout: float = 10.0
@@ -382,6 +381,10 @@ class BatchedEnv(EnvBase[D]):
         self._own_device = self._device is not None
         self._last.take()
         return result
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_params(name, type(self).__name__)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:  # type: ignore[override]  # of nn.Module, which has one, too
         if name.startswith("_") or hasattr(type(self), name) or "_descriptions" not in self.__dict__:

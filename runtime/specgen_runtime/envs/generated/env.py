@@ -62,6 +62,9 @@ class GeneratedEnv(EnvBase[D, S]):
         device: the device of all data; None leaves it open (tensors are on torch's default device).
     """
 
+    params: Any = None
+    """The record of the constructor's keywords, if it has any: what the pure functions take."""
+
     _root_record: ClassVar[type[Any]]
     """The Root record, for the `_read` of this class."""
     _root_keys: ClassVar[tuple[NestedKey, ...]]
@@ -255,7 +258,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        refuse_parameter(self.__dict__.get("params"), name)
+        refuse_parameter(self.__dict__.get("params"), name, value)
         super().__setattr__(name, value)
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True

@@ -84,13 +84,19 @@ def _kind(dtype: torch.dtype) -> str:
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
 
 
-def refuse_parameter(params: Any, name: str) -> None:
-    """Refuse an attribute that is called as one of the parameters, which steps would not read.
+def refuse_parameter(params: Any, name: str, value: Any) -> None:
+    """Refuse an attribute that is called as one of the parameters, which steps would not read, and other records.
 
     Raises:
-        AttributeError: it is; the message says how a parameter is changed.
+        AttributeError: it is one of `params`; the message says how a parameter is changed.
+        TypeError: it is called `params` and lacks one of those.
     """
-    if name in getattr(params, "_fields", ()):
+    fields = getattr(params, "_fields", ())
+    if name in fields:
         raise AttributeError(
             f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
+        )
+    if fields and name == "params" and not set(fields) <= {*getattr(value, "_fields", ())}:
+        raise TypeError(
+            f"params must be a record of {', '.join(fields)}, such as env.params._replace({fields[0]}=...), got {value!r}"
         )

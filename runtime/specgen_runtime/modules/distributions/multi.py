@@ -86,6 +86,10 @@ class MultiCategorical(Distribution):
         # one random number for each choice: `multinomial` takes one for each class, and those that fill rows up
         up_to = logits.to(dtype).exp().cumsum(-1)
         whole = up_to[..., -1:]
+        if not torch._C._functorch.is_batchedtensor(whole):  # whose values `torch.vmap` hides
+            torch._assert_async(
+                (whole > 0).all(), "a choice has no class that is allowed, or logits that are NaN"
+            )
         place = whole * torch.rand((*sample_shape, *up_to.shape[:-1], 1), dtype=dtype, device=logits.device)
         # as numbers are rounded, the place may be the whole, which the last class that there may be ends at
         return self._written(torch.minimum((up_to <= place).sum(-1), (up_to < whole).sum(-1)))

@@ -1,0 +1,63 @@
+"""`env.params`: another record takes its place between steps, through what is around an environment, too."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import EnvBase, GymWrapper, ParallelEnv, SerialEnv
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs.pendulum import Pendulum
+from specgen_std.transforms import StepCounter
+
+
+def _around(env: EnvBase[Any]) -> list[EnvBase[Any]]:
+    once = TransformedEnv(env, StepCounter())
+    return [env, once, TransformedEnv(once, StepCounter(step_count_key="again"), auto_unwrap=False)]
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_steps_read_the_record_that_was_assigned(depth: int) -> None:
+    inside = Pendulum(batch_size=(2,))
+    env = _around(inside)[depth]
+    env.params = env.params._replace(g=0.0)
+    assert inside.params.g == env.params.g == 0.0
+    assert copy.deepcopy(env).params.g == pickle.loads(pickle.dumps(env)).params.g == 0.0
+    still = env.reset().update({"th": torch.ones(2), "thdot": torch.zeros(2), "action": torch.zeros(2, 1)})
+    assert torch.equal(env.step(still)["next", "thdot"], torch.zeros(2))
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_what_no_step_would_read_is_refused(depth: int) -> None:
+    env: Any = _around(Pendulum())[depth]
+    with pytest.raises(
+        AttributeError, match=r"g is one of the parameters: write env\.params = env\.params\._replace\(g="
+    ):
+        env.g = 3.0
+    for wrong in (None, 3.0, {"g": 3.0}):
+        with pytest.raises(TypeError, match="params must be a record of g, m, l, dt, such as"):
+            env.params = wrong
+    assert env.params == Pendulum().params
+
+
+@pytest.mark.parametrize("kind", [SerialEnv, ParallelEnv])
+def test_environments_side_by_side_have_their_own(kind: type[SerialEnv] | type[ParallelEnv]) -> None:
+    env = kind(2, Pendulum, create_env_kwargs=[{"g": 1.0}, {"g": 2.0}])
+    try:
+        for each in (env, TransformedEnv(env, StepCounter())):
+            assert [params.g for params in each.params] == [1.0, 2.0]
+            with pytest.raises(AttributeError, match=rf"{kind.__name__}\(\.\.\., create_env_kwargs="):
+                each.params = Pendulum().params
+    finally:
+        env.close()
+
+
+def test_other_environments_keep_what_they_call_so() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    made = gymnasium.make("CartPole-v1").unwrapped
+    made.params = {"length": 0.5}
+    assert GymWrapper(made).params == {"length": 0.5}
+    assert not hasattr(GymWrapper(gymnasium.make("CartPole-v1")), "params")
