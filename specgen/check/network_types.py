@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from specgen.check.names import refusal, refused
+from specgen.check.names import refusal, refused, shortened
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType, Symbol, Type, Typed, full, parse_type
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
@@ -22,9 +23,14 @@ _SIZE = re.compile(r"[A-Za-z_]\w*")
 
 
 def network_type(file: SchemaFile, here: tuple[str, ...], sink: Sink) -> SpecType | None:
-    """The type at a place, where names are sizes; None after reporting a mistake."""
+    """The type at a place, where names are sizes; None after reporting that it is none. A range is reported."""
     source = file.scalar(*here)
-    _, _, inside = source.text.partition("[")
+    bare, ranged, _ = source.text.partition(" in ")
+    if ranged:
+        message = f"`{shortened(source.text)}` has a range, and what data and networks hold can be any value"
+        help = f'write "{bare.strip()}", and wrap what is read where a range is needed: clip(x, 0, 3)'
+        sink.add(schema_rules.WRONG_TYPE.at(source.span, message, help=help))
+    _, _, inside = bare.partition("[")
     sizes = {name: Sym.named(name) for name in _SIZE.findall(inside)}
     if wrong := next((size for size in sizes if refusal(size, foreign=True)), None):
         sink.add(refused(wrong, refusal(wrong, foreign=True) or "", "size", source.span))

@@ -311,10 +311,21 @@ def _braces_help(
     near = found.text if found.text in fields else suggestion(found.text, fields)
     if near == found.text:
         return f"write `{{{found.text}: {{}}}}`"
-    if len(fields) == 1 and isinstance(found.value, int | float):
-        return f"write `{{{fields[0]}: {found.text}}}`"
+    number = _number(found)
+    of_number = fields[0] if len(fields) == 1 else "lr" if "lr" in fields else None
+    if of_number is not None and number is not None:
+        return f"write `{{{of_number}: {number}}}`"
     return near or (f"its fields are {', '.join(fields)}" if fields else None)
 
+
+def _number(found: Scalar) -> str | None:
+    """A number as it is written, also of one that YAML takes for text: `1e-3`."""
+    if isinstance(found.value, int | float):
+        return found.text
+    return repr(float(found.text)) if _POWER.fullmatch(found.text) else None
+
+
+_POWER = re.compile(r"\d+(\.\d*)?e[+-]?\d{1,2}")
 
 _READ = {"int_type": Scalar.as_int, "float_type": Scalar.as_float, "bool_type": Scalar.as_bool}
 """How a scalar of a kind is read: the reader says what is wrong with the text, and what to write."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
 from specgen.check.statements import Section, Target, check_section, made_statement, may_draw
-from specgen.check.transforms.around_flow import check_around_flow, stacked_outputs
+from specgen.check.transforms.around_flow import check_around_flow, joins_keys, stacked_outputs
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Around, Phase
@@ -78,7 +78,9 @@ class AroundChecker:
             )
             return None
         kind = given[0]
-        if not self._alone(declared, kind):
+        if not self._alone(declared, kind) or joins_keys(
+            self.file, self.path, declared, self.roles, self.sink
+        ):
             return None
         before = len(self.sink)
         self.names.claim(NTH, "number of the repetition", self.file.key_span(*here))

@@ -12,7 +12,8 @@ from specgen.check.transforms.model import Around
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr.tree import Name
+from specgen.expr import parse
+from specgen.expr.tree import Name, Spread, subexpressions
 from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -116,6 +117,29 @@ def around_sections(around: Around | None) -> dict[str, SectionResult]:
     if around.count is not None:
         found["count"] = SectionResult((around.count,))
     return found
+
+
+def joins_keys(
+    file: SchemaFile, path: tuple[str, ...], declared: DeclaredAround, roles: Iterable[Role], sink: Sink
+) -> bool:
+    """Whether `collect` joins the keys of an `all:` role, which is reported: each of them is collected as it is."""
+    several = {name for role in roles if role.form == "all" for name in (role.name, f"next.{role.name}")}
+    before = len(sink)
+    for output in declared.collect:
+        source = file.scalar(*path, "around", "collect", output)
+        expr = parse(source, Sink())
+        for spread in () if expr is None else subexpressions(expr):
+            if isinstance(spread, Spread) and spread.value.path in several:
+                role = spread.value.path.removeprefix("next.")
+                sink.add(
+                    rules.COLLECTED_KEYS.at(
+                        source.span_of(spread.start, spread.end),
+                        f"`{role}` stands for several keys, of which each is collected as it is",
+                        help=f'declare `{output}: {{each: {role}, name: "{{}}s"}}`, collect `{output}: next.{role}`, '
+                        "and join what is collected in a transform behind this one",
+                    )
+                )
+    return len(sink) > before
 
 
 def stacked_outputs(
