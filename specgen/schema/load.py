@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.schema.allowed import kinds_of, models_at
+from specgen.schema.allowed import fields_of, kinds_of, models_at
 from specgen.schema.bare_names import with_arguments
 from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.misplaced import report_misplaced
@@ -310,7 +310,9 @@ def _braces_help(
     fields = fields_at(found, loc)
     near = found.text if found.text in fields else suggestion(found.text, fields)
     if near == found.text:
-        return f"write `{{{found.text}: {{}}}}`"
+        if fields_of(models_at([*loc, found.text])):
+            return f"write `{{{found.text}: {{}}}}`"
+        return f"write `{{{found.text}: …}}`, with its value"
     number = _number(found)
     of_number = fields[0] if len(fields) == 1 else "lr" if "lr" in fields else None
     if of_number is not None and number is not None:

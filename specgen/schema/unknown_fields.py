@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import get_origin
+from typing import Literal, get_args, get_origin
 
 from specgen.diagnostics import Diagnostic, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -30,7 +30,8 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     fields = fields_at(parent, outer, without={str(one[-1]) for one in refused if [*one[:-1]] == outer})
     where = f" in `{'.'.join(map(str, outer))}`" if outer else ""
     help = (
-        field_otherwise_called(name, fields)
+        _word(outer, name)
+        or field_otherwise_called(name, fields)
         or _one_beside_several(parent, outer, name)
         or _device_of_a_network(outer, name, fields)
         or _other_level(parent, outer, name)
@@ -41,6 +42,13 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     )
     span = key.span if key else root.span
     return rules.UNKNOWN_FIELD.at(span, f"unknown field `{name}`{where}", help=help)
+
+
+def _word(outer: Place, name: str) -> str | None:
+    """What is said of a word with something below it, where the word alone is allowed in place of the mapping."""
+    if any(get_origin(one) is Literal and name in get_args(one) for one in models_at(outer)):
+        return f"write `{outer[-1]}: {name}`"
+    return None
 
 
 def _one_beside_several(parent: Node | None, outer: Place, name: str) -> str | None:
