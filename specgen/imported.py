@@ -113,6 +113,7 @@ _RUNTIME_TYPED = (
     "TypedTensorDict",
 )
 _RUNTIME_LOSSES = (
+    "Coefficient",
     "LossModule",
     "LossPart",
     "Normalizer",

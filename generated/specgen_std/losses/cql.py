@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c7691bad8c9f7f22ac7fd74b12e8413b851476bf5ed11a58f284aa8347b116d4
+# specgen: sha256=8925b206fa04551c942e15005ae7a989ef4aaa03166f4d89715669ace869dff2
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, exponential_of, moved_between, next_key, not_none, settle, settled, term_alone,
-    uniform_like,
+    Coefficient, LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, distance_loss, exponential_of, moved_between, next_key, not_none, settle,
+    settled, term_alone, uniform_like,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -487,7 +487,7 @@ class CQLLoss(LossModule):
     num_qvalue_nets: int
     delay_actor: bool
     delay_qvalue: bool
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool

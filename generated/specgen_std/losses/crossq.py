@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6bf612c956e3416e5d86a55bc869fb07d80a427259908f5b243635a7fea7f16a
+# specgen: sha256=942eea028235f2201c9591344eda013fa1181daf97d35ce36f3bf89573aadc9b
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, exponential_of, joined_values, moved_between, next_key, not_none,
-    settle, settled, term_alone,
+    Coefficient, LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size,
+    add_coefficient, add_learnable, as_policy, distance_loss, exponential_of, joined_values, moved_between,
+    next_key, not_none, settle, settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -221,7 +221,7 @@ class CrossQLoss(LossModule):
     loss_function: Literal["l2", "l1", "smooth_l1"]
     num_qvalue_nets: int
     separate_losses: bool
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b57ecaf73054bc3de6647f7ef692f0589ff8146d8beca418423aa88935b436e4
+# specgen: sha256=3ab0a8478bce5436820bb2faf047757ac636e6ccc1bf73cbfe462986a455ec99
 """Decision transformers."""
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
-    distance_loss, exponential_of, given_policy, in_loss_modes, moved_between, not_none, settle, settled,
+    Coefficient, LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable,
+    as_policy, distance_loss, exponential_of, given_policy, in_loss_modes, moved_between, not_none, settle,
+    settled,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -246,7 +247,7 @@ class OnlineDTLoss(LossModule):
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=57d9d43db1abc6828e5523ef4d1ce78e752ce1fa6744b62fba357ac80c0999d6
+# specgen: sha256=1859256692def93eec13b4a2cf13d0e51cea9198feca40911cf9dc87aa89f30d
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss, network_buffer,
-    next_key, not_none, project,
+    Coefficient, LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss,
+    network_buffer, next_key, not_none, project,
 )
 from specgen_runtime.params import float_param
 from specgen_runtime.specs import TensorSpec
@@ -327,7 +327,7 @@ class DistributionalDQNLoss(LossModule):
     value_network: TensorDictModuleBase
     value_network_params: TensorDictParams
     target_value_network_params: TensorDictParams
-    gamma: Tensor
+    gamma: Coefficient[Tensor, float]
     delay_value: bool
     action_space: ActionSpace
     var_nums: tuple[int, ...] | None

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=875ed381aa5b3676654191158f89f30530c7aab52fce878fe749d82f6835f034
+# specgen: sha256=4d1c7ac33fb181d19f64c3bf6523a553c0bb2040d4fe4f5fcc6a842410f157b5
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
+    Coefficient, LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
     coefficient_part, not_none, pair_param,
 )
 from specgen_runtime.objectives.samples import sample_effective_fraction
@@ -234,8 +234,8 @@ class GRPOLoss(LossModule):
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     masking_strategy: Literal["sft", "rlhf", "generic"]
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     kl_mask_threshold: float | None
     aggregation: Literal["token_mean", "prompt_mean", "none"]
     entropy_bonus: bool
@@ -678,8 +678,8 @@ class DAPO(GRPOLoss):
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     masking_strategy: Literal["sft", "rlhf", "generic"]
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     kl_mask_threshold: float | None
     aggregation: Literal["token_mean", "prompt_mean", "none"]
     entropy_bonus: bool
@@ -1123,8 +1123,8 @@ class CISPOLoss(GRPOLoss):
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     masking_strategy: Literal["sft", "rlhf", "generic"]
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     kl_mask_threshold: float | None
     aggregation: Literal["token_mean", "prompt_mean", "none"]
     entropy_bonus: bool

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=798c44a9f7f0cd4bf3b51faed3e97b9d6cf7c1287812b18306ecf3647f3a77da
+# specgen: sha256=85bb64e0c00d0ac8a7c5a83ae2ee08a81256bc75ede2f695af88a18f44cf99f2
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
+    Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
     add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
     given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone,
     with_methods,
@@ -331,21 +331,21 @@ class MAPPOLoss(ClipPPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: Tensor | None
-    clip_epsilon: Tensor
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    max_importance_ratio: Coefficient[Tensor | None, float]
+    clip_epsilon: Coefficient[Tensor, float]
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     has_critic_coeff: bool
     advantage_norm: ValueNorm | None
     value_norm: ValueNorm | None
@@ -954,21 +954,21 @@ class IPPOLoss(MAPPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: Tensor | None
-    clip_epsilon: Tensor
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    max_importance_ratio: Coefficient[Tensor | None, float]
+    clip_epsilon: Coefficient[Tensor, float]
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     has_critic_coeff: bool
     advantage_norm: ValueNorm | None
     value_norm: ValueNorm | None

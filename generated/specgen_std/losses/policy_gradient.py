@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=310434065dfb8d0105e6a6d2e3c9c5df6c48611e649ba9ec141e9339516cef7e
+# specgen: sha256=2cf2328375326be8829561a04a0edea6f0984c247d28b9088ba6b9d9efce7618
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
+    Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
     add_coefficient, add_part_weights, as_policy, distance_loss, given_policy, in_loss_modes, next_key,
     not_none, part_weights, parts_of, term_alone, with_methods,
 )
@@ -218,13 +218,13 @@ class A2CLoss(LossModule):
     actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase
     critic_network_params: TensorDictParams
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     has_entropy_coeff: bool
     advantage_norm: ValueNorm | None
 
@@ -589,7 +589,7 @@ class ReinforceLoss(LossModule):
     critic_network_params: TensorDictParams
     target_critic_network_params: TensorDictParams
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     delay_value: bool
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c2189219d1fc8fbbed0d32719d1a712973e5d865b6172f4ce1980e7d216adb44
+# specgen: sha256=c8ff4f2dc006ce47c8a2d47514fdb1b528e65baa24efb5900e4b6aa84b731cf0
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt,
-    add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
-    given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone,
-    with_methods,
+    Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
+    adapt, add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part,
+    distance_loss, given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of,
+    switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_effective_fraction, sample_max, sample_mean, sample_standardized, sample_var,
@@ -278,18 +278,18 @@ class PPOLoss(LossModule):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: Tensor | None
+    max_importance_ratio: Coefficient[Tensor | None, float]
     has_critic_coeff: bool
     advantage_norm: ValueNorm | None
 
@@ -852,21 +852,21 @@ class ClipPPOLoss(PPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: Tensor | None
-    clip_epsilon: Tensor
-    clip_epsilon_low: Tensor
-    clip_epsilon_high: Tensor
+    max_importance_ratio: Coefficient[Tensor | None, float]
+    clip_epsilon: Coefficient[Tensor, float]
+    clip_epsilon_low: Coefficient[Tensor, float]
+    clip_epsilon_high: Coefficient[Tensor, float]
     has_critic_coeff: bool
     advantage_norm: ValueNorm | None
 
@@ -1436,20 +1436,20 @@ class KLPENPPOLoss(PPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: Tensor | None
+    critic_coeff: Coefficient[Tensor | None, float]
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: Tensor | None
+    clip_value: Coefficient[Tensor | None, float]
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: Tensor
+    entropy_coeff: Coefficient[Tensor, PartWeights | float]
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: Tensor | None
+    max_importance_ratio: Coefficient[Tensor | None, float]
     dtarg: float
-    beta: Tensor
+    beta: Coefficient[Tensor, float]
     increment: float
     decrement: float
     samples_mc_kl: int

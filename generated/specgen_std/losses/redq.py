@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b3b8b49c2b14a4aedf01fa805448806484a2c58fb6a2f3aa96d860e9bdcef7c
+# specgen: sha256=22194d29452b9d0325f66b5e8a8902197c11bb9f31b9f62f1678b7924bb0c7cc
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, exponential_of, next_key, not_none, read_between, settle, settled, term_alone,
+    Coefficient, LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, distance_loss, exponential_of, next_key, not_none, read_between, settle,
+    settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -179,7 +180,7 @@ class REDQLoss(LossModule):
     num_qvalue_nets: int
     delay_qvalue: bool
     separate_losses: bool
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool

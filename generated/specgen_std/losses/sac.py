@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=53e0feb2ccd68c1a366a5d9f59e7a3fe081a41461a8536c1f1c2cc58c2b092e4
+# specgen: sha256=35c865f6ef40cc043a94f5bce152c150f90181b5538461f9b1d02ff7e6350cbf
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, exponential_of, moved_between, next_key, not_none, settle,
-    settled, term_alone,
+    Coefficient, LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size,
+    add_coefficient, add_learnable, as_policy, distance_loss, exponential_of, moved_between, next_key,
+    not_none, settle, settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -263,7 +263,7 @@ class SACLoss(LossModule):
     delay_actor: bool
     delay_qvalue: bool
     separate_losses: bool
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool
@@ -782,11 +782,11 @@ class DiscreteSACLoss(LossModule):
     num_qvalue_nets: int
     delay_qvalue: bool
     separate_losses: bool
-    alpha_init: Tensor
+    alpha_init: Coefficient[Tensor, float]
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool
-    target_entropy: Tensor
+    target_entropy: Coefficient[Tensor, float]
     skip_done_states: bool
     num_actions: int | None
     target_entropy_weight: float

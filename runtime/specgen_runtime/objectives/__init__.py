@@ -2,6 +2,7 @@
 
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.objectives.coefficients import (
+    Coefficient,
     adapt,
     add_coefficient,
     add_coefficient_parts,
@@ -56,6 +57,7 @@ from specgen_runtime.objectives.value import (
 __all__ = [
     "GAE",
     "CertainPolicy",
+    "Coefficient",
     "FunctionalModule",
     "FunctionalNetwork",
     "HardUpdate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,21 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.domains import UnknownDomainError
 from specgen_runtime.objectives.parameters import coefficient, device_of
 from specgen_runtime.params import Limits, float_param
+
+_Read = TypeVar("_Read", bound="Tensor | None", covariant=True)
+_Assigned = TypeVar("_Assigned", contravariant=True)
+
+
+class Coefficient(Generic[_Read, _Assigned]):
+    """The type of an attribute that is read as a buffer, and to which a number may be assigned, which the buffer then holds.
+
+    For type checkers alone: `LossModule` assigns.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: object = None) -> _Read: ...
+        def __set__(self, instance: object, value: Tensor | _Assigned) -> None: ...
 
 
 def add_coefficient(

@@ -30,7 +30,11 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
     attributes: tuple[tuple[str, Text], ...] = ((param.name, attribute),)
     if kept is not None:
         may_lack = param.optional and not kept.filled
-        attribute = using("Tensor | None" if may_lack else "Tensor", "Tensor")
+        read, uses = "Tensor | None" if may_lack else "Tensor", ["Coefficient", "Tensor"]
+        assigned = "PartWeights | float" if kept.by_part else "float"
+        attribute = using(
+            f"Coefficient[{read}, {assigned}]", *uses, *(["PartWeights"] if kept.by_part else [])
+        )
         names = [] if kept.name in loss.properties or kept.apart else [param.name]
         attributes = tuple((name, attribute) for name in (*names, *(one.symbol.name for one in kept.parts)))
         if param.default == AUTO:

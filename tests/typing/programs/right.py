@@ -18,7 +18,7 @@ from specgen_std.chains import CartPoleGymTrain, CartPoleTrain, CartPoleTrainDat
 from specgen_std.chains.cartpole import CartPoleTrainNextData
 from specgen_std.envs import Pendulum
 from specgen_std.envs.pendulum import PendulumParams
-from specgen_std.losses import DQNLoss
+from specgen_std.losses import ClipPPOLoss, DQNLoss
 from specgen_std.transforms import InitTracker, RewardSum, StepCounter
 from torch import Tensor, nn
 
@@ -134,6 +134,14 @@ def specs(env: Pendulum) -> list[tuple[int, ...]]:
     params: PendulumParams = env.params
     print(params.g * params.m, env.batch_size, env.device, env.action_key, env.reward_keys, action.dtype)
     return [tuple(action.shape), tuple(bounded.shape), tuple(env.full_reward_spec["reward"].shape)]
+
+
+def schedule(loss_module: ClipPPOLoss, done: float) -> Tensor:
+    """Assign what a loss reads at each call."""
+    loss_module.clip_epsilon = 0.2 * (1 - done)
+    loss_module.critic_coeff = torch.tensor(0.5)
+    loss_module.entropy_coeff = {"move": 0.01, ("arm", "force"): 0.001}
+    return loss_module.entropy_coeff.sum()
 
 
 def train(env: CartPoleTrain) -> float:

@@ -11,7 +11,7 @@ from specgen_runtime.modules import QValueActor
 from specgen_runtime.transforms import StepCounter as Missing  # E
 from specgen_std.chains import CartPoleGymTrain, CartPoleTrain
 from specgen_std.envs import Pendulum
-from specgen_std.losses import DQNLoss
+from specgen_std.losses import ClipPPOLoss, DQNLoss
 from specgen_std.transforms import StepCounter
 from torch import Tensor, nn
 
@@ -85,3 +85,8 @@ loss_module.tensor_keys.prioritty  # E
 loss_module.target_value_network_parms  # E
 loss_module(data)["los"]  # E
 total: Tensor = loss_module(data)["loss_value"]  # E
+
+
+def schedule(loss: ClipPPOLoss) -> None:
+    loss.clip_epsilon = "linear"  # E
+    loss.clip_epsilon = {"move": 0.2}  # E

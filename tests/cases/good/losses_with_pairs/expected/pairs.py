@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6016519251d5c146fc69afaf6d86489c79396d88bef5ccf613aa93e55177b6c1
+# specgen: sha256=328337d2ac6cc7b0dcd33c3edd89334f1532f0d9819bd83c797bba9a3bb84e30
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, add_coefficient, add_coefficient_parts, coefficient_part, not_none, pair_param,
-    switched,
+    Coefficient, LossModule, Reduction, add_coefficient, add_coefficient_parts, coefficient_part, not_none,
+    pair_param, switched,
 )
 from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -119,12 +119,12 @@ class PairLoss(LossModule):
     critic_params: TensorDictParams
     prior: TensorDictModuleBase | None
     prior_params: TensorDictParams | None
-    epsilon: Tensor
-    epsilon_low: Tensor
-    epsilon_high: Tensor
-    reach: Tensor | None
-    weight: Tensor
-    prior_weight: Tensor | None
+    epsilon: Coefficient[Tensor, float]
+    epsilon_low: Coefficient[Tensor, float]
+    epsilon_high: Coefficient[Tensor, float]
+    reach: Coefficient[Tensor | None, float]
+    weight: Coefficient[Tensor, float]
+    prior_weight: Coefficient[Tensor | None, float]
     has_weight: bool
 
     def __init__(
