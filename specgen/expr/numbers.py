@@ -159,8 +159,8 @@ def _atom(cursor: Cursor, token: Token) -> int | float | Sym:
         cursor.expect(")")
         return value
     if token.kind != "op" or token.text not in ("-", "+"):
-        cursor.fail(
-            token, f"expected a number before `{token.text}`" if token.text else "a number is missing"
-        )
+        message = f"expected a number before `{token.text}`" if token.text else "a number is missing"
+        listed = "numbers stand beside each other, without brackets of their own: `(5, 2)`"
+        cursor.fail(token, message, listed if token.text == "[" else None)
     value = _factor(cursor)
     return -value if token.text == "-" else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from specgen.source import Mapping, Node, Sequence
+from specgen.source import Mapping, Node, Scalar, Sequence
 
 
 def shape_help(loc: tuple[str | int, ...], found: Node | None, expected: Collection[str]) -> str | None:
@@ -20,10 +20,40 @@ def shape_help(loc: tuple[str | int, ...], found: Node | None, expected: Collect
             return "write a list, with `- ` in front of each transform"
         if len(loc) == 5:
             return f"name its arguments: `{{{loc[4]}: {{argument: value}}}}`"
+    if loc[0] == "pipelines" and loc[2:3] == ("env",):
+        return _arguments_help(loc, found)
+    if loc[0] == "pipelines" and loc[4:] == ("mixer",) and isinstance(found, Scalar):
+        return "write `mixer: {qmix: 32}`, or `mixer: vdn`, the sum of the values"
+    if loc[0] == "envs" and loc[2:3] == ("groups",) and not isinstance(found, Mapping):
+        return _groups_help(loc, found)
     if not isinstance(found, Sequence):
         return None
     if loc[0] == "envs" and loc[2:3] in (("state",), ("action",), ("observation",)) and len(loc) == 4:
         return "a spec is one text, `float32[2] in [-1, 1]`"
     if "a mapping" in expected and found.items and all(isinstance(one, Mapping) for one in found.items):
         return "leave out the `- ` in front of its names"
+    return None
+
+
+def _arguments_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For arguments of an environment that do not stand below its name: how they are written."""
+    if len(loc) == 3:
+        first = found.items[0] if isinstance(found, Sequence) and found.items else None
+        name = first.text if isinstance(first, Scalar) else "MyEnv"
+    elif len(loc) == 4 and isinstance(found, Scalar):
+        name = found.text if loc[3] in ("name", "id", "class") else "MyEnv"
+    else:
+        return None
+    return f"its arguments stand below the name of the environment: `env: {{{name}: {{argument: value}}}}`"
+
+
+def _groups_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For groups of agents in a list, or a number or names in the place of a group: how they are written."""
+    if len(loc) == 3:
+        return "name each group, and its agents: `groups: {robot: {agents: 3}}`"
+    if len(loc) == 4 and isinstance(found, Scalar) and isinstance(found.value, int):
+        return f"write `{{agents: {found.text}}}`"
+    if len(loc) == 4 and isinstance(found, Sequence) and all(isinstance(one, Scalar) for one in found.items):
+        names = ", ".join(one.text for one in found.items if isinstance(one, Scalar))
+        return f"write `{{agents: [{names}]}}`"
     return None

@@ -34,6 +34,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
         or field_otherwise_called(name, fields)
         or _one_beside_several(parent, outer, name)
         or _device_of_a_network(outer, name, fields)
+        or ("write `mixer: vdn`" if (*outer[4:], name) == ("mixer", "vdn") else None)
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
         or (time_limit_help(name) if place[0] in ("envs", "chains") else None)

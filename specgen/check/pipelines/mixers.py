@@ -68,12 +68,14 @@ class MixerReader:
         beside = sorted(body.model_fields_set - _OF_MIXERS)
         if body.mixer is None or beside:
             message = f"`{name}` mixes the values of `{group.name}`"
-            help = "write `mixer: vdn`, their sum, or `mixer: {qmix: 32}`"
+            if body.mixer is None:
+                instead = f" in the place of {' and '.join(f'`{one}`' for one in beside)}" if beside else ""
+                help = f"write `mixer: vdn`, their sum, or `mixer: {{qmix: 32}}`{instead}"
+                self.sink.add(rules.MIXER.at(span, f"{message}, and says no `mixer`", help=help))
+                return None
             for field in beside:
                 place = self.file.key_span(*here, field)
                 self.sink.add(rules.MIXER.at(place, f"{message}, and has no `{field}`", help="leave it out"))
-            if body.mixer is None:
-                self.sink.add(rules.MIXER.at(span, f"{message}, and says no `mixer`", help=help))
             return None
         hidden: int | Setting | None = None
         state: Entry | None = None
@@ -140,7 +142,8 @@ class MixerReader:
             return None
         found = known.get(reads[0])
         if found is None:
-            floats = [entry for entry in known.values() if entry.type.dtype == "float32"]
+            states = (entry for entry in known.values() if entry.dotted not in whole.counted)
+            floats = [entry for entry in states if entry.type.dtype == "float32"]
             said = f"write `in: [{self._best(floats)}]`" if floats else "observe one, `state`"
             near = suggestion(reads[0], [one.dotted for one in floats]) if body.in_ else None
             help = near or f"{said}; or take the sum of the values, `mixer: vdn`"
