@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,6 +12,15 @@ from specgen_runtime.envs import EnvBase, GymWrapper, ParallelEnv, SerialEnv
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import StepCounter
+
+
+class MoreParams(NamedTuple):
+    g: float
+    m: float
+    l: float  # noqa: E741
+    dt: float
+    training: float = 2.0
+    check_finite: float = 3.0
 
 
 def _around(env: EnvBase[Any]) -> list[EnvBase[Any]]:
@@ -41,6 +50,16 @@ def test_what_no_step_would_read_is_refused(depth: int) -> None:
         with pytest.raises(TypeError, match="params must be a record of g, m, l, dt, such as"):
             env.params = wrong
     assert env.params == Pendulum().params
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_what_environments_have_may_be_set_though_a_parameter_is_called_so(depth: int) -> None:
+    inside: Any = Pendulum()
+    inside.params = MoreParams(*inside.params)
+    env = _around(inside)[depth].eval()
+    env.check_finite = True
+    assert (env.training, env.check_finite) == (False, True)
+    assert (env.params.training, env.params.check_finite) == (2.0, 3.0)
 
 
 @pytest.mark.parametrize("kind", [SerialEnv, ParallelEnv])

@@ -134,6 +134,13 @@ def test_no_samples_are_as_samples_none_of_which_counts(
     assert x.grad is not None
 
 
+@pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_samples_of_several_agents(statistic: Any, masked: bool) -> None:
+    mask = torch.ones(0, 3, 1, dtype=torch.bool) if masked else None
+    assert statistic(torch.zeros(0, 3, 1), mask, keep=(-2,)).shape == (0, 3, 1)
+
+
 def test_one_sample_of_each_agent_is_itself() -> None:
     x = torch.tensor([[2.0, -3.0]])
     torch.testing.assert_close(sample_standardized(x, keep=(-2,)), x)

@@ -28,8 +28,8 @@ class WrappingEnv(EnvBase[D, S]):
             return
         while isinstance(inside, WrappingEnv):
             inside = inside.base_env
-        if isinstance(inside, GeneratedEnv) and not hasattr(type(self), name):
-            refuse_parameter(inside.params, name, value)
+        if isinstance(inside, GeneratedEnv):
+            refuse_parameter(self, inside.params, name, value)
         super().__setattr__(name, value)
 
     if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes

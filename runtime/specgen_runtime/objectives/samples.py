@@ -91,9 +91,9 @@ def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) 
 def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The largest number of the samples, negative infinity of none; see `sample_mean`."""
     x_of = _masked(x, mask, -math.inf)
-    if keep:
-        return _result(x_of.amax(_dims(x, keep), keepdim=True), x, keep)
-    return x_of.amax() if x_of.numel() else x_of.sum() - math.inf
+    if not x_of.numel():
+        return sample_sum(x, None, keep) - math.inf
+    return _result(x_of.amax(_dims(x, keep), keepdim=True), x, keep) if keep else x_of.amax()
 
 
 def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:

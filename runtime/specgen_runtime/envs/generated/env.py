@@ -258,7 +258,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        refuse_parameter(self.__dict__.get("params"), name, value)
+        refuse_parameter(self, self.__dict__.get("params"), name, value)
         super().__setattr__(name, value)
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True

@@ -84,15 +84,17 @@ def _kind(dtype: torch.dtype) -> str:
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
 
 
-def refuse_parameter(params: Any, name: str, value: Any) -> None:
+def refuse_parameter(env: object, params: Any, name: str, value: Any) -> None:
     """Refuse an attribute that is called as one of the parameters, which steps would not read, and other records.
+
+    What `env` has already, such as `training`, is its own, though a parameter is called so.
 
     Raises:
         AttributeError: it is one of `params`; the message says how a parameter is changed.
         TypeError: it is called `params` and lacks one of those.
     """
     fields = getattr(params, "_fields", ())
-    if name in fields:
+    if name in fields and not hasattr(env, name):
         raise AttributeError(
             f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
         )
