@@ -50,12 +50,15 @@ _FIELDS = {
     "normalize_advantage": ("norm_adv", "standardize_advantages"),
     "prioritized": ("per", "use_per", "prioritized_replay", "prioritized_experience_replay"),
     "scale": ("log_std", "log_std_init", "init_std", "std"),
+    "num_samples": ("num_return_sequences", "n", "num_generations"),
+    "max_new_tokens": ("max_tokens", "max_completion_length"),
+    "stop": ("stop_strings", "stop_token_ids", "stop_sequences", "eos_token_id"),
     "in": ("inputs", "in_keys"),
     "out": ("outputs", "out_keys"),
     "carry": ("state", "states", "memory"),
 }  # fmt: skip
-"""What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib, and
-those of transforms by others, or in environments."""
+"""What the fields of pipelines, and the arguments of losses, are called by TorchRL, Stable-Baselines3, CleanRL and RLlib, those
+of `generate` by `transformers`, TRL and vLLM, and those of transforms by others, or in environments."""
 _FRAMES = ("{CatFrames: {N: 4, dim: -3, in_keys: [pixels]}}", "frames")
 _STATISTICS = ("RewardSum", "reward_sum")
 _NORMALISED = ("{VecNorm: {in_keys: [observation]}}", "vec_norm")
@@ -84,6 +87,7 @@ def wrapper_named(name: str) -> str | None:
     return f"write `{transform}`, and import `specgen_std/transforms/{file}`"
 
 
+_DO_SAMPLE = "leave it out to sample; write `temperature: 0` for the likeliest token each time"
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
 
@@ -91,6 +95,8 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
     """What to write in the place of a field that others call so, if one of these is meant; None if none is."""
     if name == "frames_per_batch" and "num_steps" in fields:
         return _FRAMES_PER_BATCH
+    if name == "do_sample" and "temperature" in fields:
+        return _DO_SAMPLE
     found = named_as(name, fields)
     return f"it is called `{found}` here" if found else None
 

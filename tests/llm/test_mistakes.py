@@ -15,6 +15,8 @@ from specgen_runtime.llm import (
     History,
     KLComputation,
     KLRewardTransform,
+    LogProbs,
+    Masks,
     RetrieveKL,
     RetrieveLogProb,
     RewardModel,
@@ -26,7 +28,7 @@ from specgen_runtime.llm import (
 )
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.losses.grpo import GRPOLoss
-from tensordict import TensorDict
+from tensordict import TensorDict, lazy_stack
 from torch import nn
 
 from tests.llm.conversations import CHATS, conversations, model, pair, tokenizer, wrapped
@@ -250,3 +252,20 @@ def test_penalties_of_log_probs_that_nobody_observes() -> None:
     silent = answering(return_log_probs=False)
     with pytest.raises(KeyError, match="a policy writes it with return_log_probs=True"):
         TransformedEnv(chats_in(), KLRewardTransform(wrapped(1))).rollout(1, silent)
+
+
+def test_models_that_are_not_wrapped() -> None:
+    with pytest.raises(
+        TypeError, match=r"wrap it, specgen_runtime.llm.TransformersWrapper\(model, tokenizer="
+    ):
+        chats_in().rollout(1, tiny_model("gpt2"))
+
+
+@pytest.mark.parametrize("cls", [Tokens, LogProbs, Masks])
+def test_lists_of_rows(cls: Any) -> None:
+    rows = [torch.arange(3), torch.arange(5)]
+    name = "all_attention_mask" if cls is Masks else "full"
+    with pytest.raises(TypeError, match=rf"lazy_stack\(\[{cls.__name__}\({name}=row\) for row in rows\]\)"):
+        cls(**{name: rows}, batch_size=[2])
+    stacked = lazy_stack([cls(**{name: row}) for row in rows])
+    assert [len(row) for row in stacked.get(name, as_list=True)] == [3, 5]

@@ -99,6 +99,11 @@ def observation_policy(
     observations, actions = list(layout.observation.spec.keys()), layout.action.keys
     name = getattr(policy, "__name__", type(policy).__name__)
     signature = _signature(policy)
+    if signature is not None and "input_ids" in signature.parameters and hasattr(policy, "generate"):
+        raise TypeError(
+            f"the policy {name} reads tokens, input_ids, as models of transformers do: wrap it,"
+            " specgen_runtime.llm.TransformersWrapper(model, tokenizer=tokenizer)"
+        )
     if signature is not None:
         try:
             signature.bind(*observations)

@@ -82,6 +82,21 @@ def _check_widths(model: CheckedLanguageModel, sink: Sink) -> None:
         sink.add(
             rules.MODEL_SETTINGS.at(model.place("generate.max_new_tokens"), message, notes=notes, help=help)
         )
+    else:
+        _check_room(model, model.pad_to, sink)
+
+
+def _check_room(model: CheckedLanguageModel, width: int, sink: Sink) -> None:
+    new = 0 if model.generate is None else model.generate.max_new_tokens or 0
+    if not new or model.max_length is None or model.max_length + new <= width:
+        return
+    longest = model.max_length + new
+    message = (
+        f"prompts of {model.max_length} and answers of {new} tokens are {longest} together, more than {width}"
+    )
+    notes = [Note("the width of rows", model.place("pad_to"))]
+    help = f"write `max_length: {width - new}`, or less, or `pad_to: {longest}`"
+    sink.add(rules.NO_ROOM.at(model.place("max_length"), message, notes=notes, help=help))
 
 
 def _check_generate(model: CheckedLanguageModel, generate: Generate, sink: Sink) -> None:

@@ -187,3 +187,36 @@ chat: {source: "mypackage.data:load", input: text, template: chatml_format}
 """,
     without="ValueError when the first environment is made; a template that nothing reads is taken for the models' one.",
 )
+
+NO_ROOM = Rule(
+    "SG583",
+    "answers that may not fit behind their prompts",
+    """\
+The longest prompt (`max_length`) and the longest answer (`max_new_tokens`) are wider together than the rows that hold
+both (`pad_to`).
+
+```yaml
+models:
+  policy:
+    causal_lm: {path: checkpoints/sft}
+    max_length: 480
+    generate: {max_new_tokens: 64}
+    pad_output: true
+    pad_to: 512
+```
+
+Cut prompts shorter, or make rows wider. A model whose prompts are never that long says `allow: [SG583]`.
+
+```yaml
+models:
+  policy:
+    causal_lm: {path: checkpoints/sft}
+    max_length: 448
+    generate: {max_new_tokens: 64}
+    pad_output: true
+    pad_to: 512
+```
+""",
+    severity="warning",
+    without="The first long prompt with a long answer raises, which may be hours into a training.",
+)

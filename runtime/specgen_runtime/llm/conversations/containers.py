@@ -336,3 +336,24 @@ class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
         """The spec of log-probabilities of a batch shape; `keys` are those of `PARTS` that it has."""
         return _tensors(cls, shape, keys or PARTS, torch.float32)
+
+
+def _refuse_lists(cls: Any) -> None:
+    """Have the constructor of tensors refuse lists of rows in words."""
+    plain = cls.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        names = (name for name in cls.__annotations__ if name != "KEYS")
+        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
+            if isinstance(value, list) and any(isinstance(row, Tensor) for row in value):
+                raise TypeError(
+                    f"{name} of {cls.__name__} is a tensor, got a list of them: for rows of different lengths write"
+                    f" tensordict.lazy_stack([{cls.__name__}({name}=row) for row in rows])"
+                )
+        plain(self, *args, **kwargs)
+
+    cls.__init__ = init
+
+
+for _cls in (Tokens, Masks, LogProbs):
+    _refuse_lists(_cls)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=04fe134a7ec3538f80df70d49a5997cfa8a5c2c3950dbdd283e752be21a2cbd5
+# specgen: sha256=5c9470bb128f339446c2b5f0d513a19844f41330c66fe1209411c46311d79432
 """A policy, and what it is compared with."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def policy_model(*, generate: bool = True, device: DEVICE_TYPING | None = "cuda:
         pad_output=True,
         padding_side="left",
         pad_to=1024,
-        max_length=1024,
+        max_length=960,
         device=device,
     )
 
@@ -81,7 +81,7 @@ def reference_model(
         pad_output=True,
         padding_side="left",
         pad_to=1024,
-        max_length=1024,
+        max_length=960,
         log_probs_key="ref_log_probs",
         device=device,
     )
