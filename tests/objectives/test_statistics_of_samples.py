@@ -134,6 +134,7 @@ def test_no_samples_are_as_samples_none_of_which_counts(
     assert x.grad is not None
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("masked", [False, True])
 def test_no_samples_of_several_agents(statistic: Any, masked: bool) -> None:

@@ -63,10 +63,12 @@ def sample_var(
         keep: dimensions of whose entries each has its own.
         correction: by how much less than their number the sum is divided; the variance of one sample is 0.
     """
+    if not x.numel():
+        return sample_sum(x, None, keep)
     if mask is None:
         correction = min(correction, max(_number(x, keep) - 1, 0))
         if not keep:
-            return x.var(correction=correction) if x.numel() else x.sum()
+            return x.var(correction=correction)
         return _result(x.var(_dims(x, keep), correction=correction, keepdim=True), x, keep)
     dims = _dims(x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
