@@ -142,6 +142,8 @@ def _moved(
         if len({_kind(one) for one in parts}) > 1:
             raise KindsDifferError
         return _moved_classes(taken, shape, order)
+    if same and all(one.kind == "binary" for one in parts):
+        return SpecType("binary", type_.dtype, type_.dims)
     if all(one.kind != "bounded" and one.kind not in _COUNTED for one in parts):
         return free
     low, high = ([end for ends in map(ends_of, parts) for end in ends[side]] for side in (0, 1))

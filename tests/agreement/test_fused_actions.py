@@ -51,6 +51,13 @@ envs:
       next.used: used + argmax(tools, axis=-1)
       reward: sum(next.x) + sum(next.used)
       terminated: any(next.x > 1.0)
+  Switches:
+    doc: Two by three switches.
+    action: {action: "binary[2, 3]"}
+    state: {x: "float32"}
+    observation: {}
+    reset: {x: 0.0}
+    step: {next.x: x + sum(action), reward: next.x}
 transforms:
   Swap:
     doc: Two inverse roles, each made of what is written for both.
@@ -87,6 +94,7 @@ chains:
     transforms:
       - ObservationNorm: {loc: 0.5, scale: 0.25, standard_normal: true, in_keys: [x], in_keys_inv: [action]}
   Flat: {env: Arm, transforms: [FlattenAction]}
+  FlatBits: {env: Switches, transforms: [FlattenAction]}
   FlatTold: {env: Arm, transforms: [{FlattenAction: {action_shape: [2, 3]}}]}
   FlatFront: {env: Arm, transforms: [{FlattenAction: {first_dim: 0, last_dim: 1, allow_positive_dim: true}}]}
   FlatScaled: {env: Arm, transforms: [ActionScaling, FlattenAction, {ActionDiscretizer: {num_intervals: 3}}]}
@@ -118,6 +126,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
     "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],
+    "FlatBits": lambda _: [FlattenAction()],
     "FlatTold": lambda _: [FlattenAction(action_shape=(2, 3))],
     "FlatFront": lambda _: [FlattenAction(0, 1, allow_positive_dim=True)],
     "FlatScaled": lambda _: [ActionScaling(), FlattenAction(), ActionDiscretizer(3)],
@@ -161,7 +170,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_actions_arrive(made: ModuleType, name: str, batch: tuple[int, ...]) -> None:
     fused: EnvBase[Any] = getattr(made, name)(batch_size=batch)
-    inner = made.Arm if name in ARMS else envs.Pendulum
+    inner = made.Arm if name in ARMS else made.Switches if name == "FlatBits" else envs.Pendulum
     base: EnvBase[Any] = inner(batch_size=batch)
     dynamic = TransformedEnv(base, Compose(*DYNAMIC[name](made)))
     assert fused.full_action_spec == dynamic.full_action_spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry
@@ -78,17 +78,14 @@ class ActionReader:
         help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
         choices = choices_of(spec)
         if self.env.gymnasium:
-            flat = f"a Box of shape ({size},)"
-            if choices:
-                flat = (
-                    f"MultiBinary({size})" if spec.kind == "binary" else f"MultiDiscrete({_listed(choices)})"
-                )
-            help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is {flat}"
+            help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is a Box of shape ({size},)"
         elif spec.kind == "binary":
             help = f"declare it as bits beside each other, `binary[{size}]`"
         elif choices:
             kind = "multi_onehot" if "onehot" in spec.kind else "multi_categorical"
             help = f"declare it as choices beside each other, `{kind}({', '.join(map(str, choices))})`"
+        if (transform := _flattening(action)) is not None:
+            help = f"put {transform} of specgen_std/transforms/actions into the chain"
         span = self.file.key_span(*self.path, "networks", name)
         self.sink.add(
             rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
@@ -194,5 +191,14 @@ def _is_flat(action: Entry) -> bool:
     return discrete or (support is not None and len(action.stored_shape) == 1)
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, numbers))}]"
+def _flattening(action: Entry) -> str | None:
+    """The transform by which a policy writes an action in a row; None where it has one axis, or choices of several kinds."""
+    spec = action.spec
+    classes = 1 if spec.kind == "onehot" else 0
+    first, last = -len(action.stored_shape), -1 - classes
+    if last - first < 1 or spec.kind in ("multi_categorical", "multi_onehot"):
+        return None
+    words = {"first_dim": first, "last_dim": last} if (first, last) != (-2, -1) else {}
+    said = [f"{name}: {value}" for name, value in words.items()]
+    said += [f"in_keys_inv: [{action.dotted}]"] if action.dotted != "action" else []
+    return f"`{{FlattenAction: {{{', '.join(said)}}}}}`" if said else "`FlattenAction`"
