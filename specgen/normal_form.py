@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 )
 """A token behind spaces; a name and what follows it behind dots are one."""
 _ESCAPE = re.compile(r"\\([\s\S])")
-_FIELD = re.compile(r"\{[^{}]*\}")
+_IN_FORMATTED = re.compile(r"\{\{|[{}]|'[^']*'|\"[^\"]*\"")
 
 _START: Final = "\n"
 """Stands where a line of code begins, until its depth is known."""
@@ -242,7 +242,7 @@ class _Code:
         if "\\" in content and "r" not in prefix:
             content = _ESCAPE.sub(_unescaped, content)
         if "f" in prefix:
-            content = _FIELD.sub(lambda field: field[0].replace("'", '"'), content)
+            content = _with_fields(content)
         kind, quote, text = tokens[-1].partition('"')
         if quote and {kind, prefix} == {"", "f"}:
             if kind:
@@ -318,6 +318,25 @@ def _number(token: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     """An escaped quote as the quote; other escapes as they are."""
     return found[1] if found[1] in "\"'" else found[0]
+
+
+def _with_fields(text: str) -> str:
+    """What stands in a formatted string, with one kind of quotes around strings in its fields, whatever these hold."""
+    parts: list[str] = []
+    depth = end = place = 0
+    while (found := _IN_FORMATTED.search(text, place)) is not None:
+        token, place = found[0], found.end()
+        if depth and token[0] in "\"'":
+            inside = token[1:-1].replace('"', '\\"')
+            parts += text[end : found.start()], f'"{inside}"'
+            end = place
+        elif token == "{" or (depth and token == "{{"):
+            depth += len(token)
+        elif token == "}" and depth:
+            depth -= 1
+        elif token[0] in "\"'":
+            place = found.start() + 1  # a quote in the text: no string begins there
+    return "".join((*parts, text[end:]))
 
 
 def _doubled(text: str) -> str:

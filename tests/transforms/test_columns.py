@@ -82,6 +82,12 @@ def test_rewards_made_of_observations_have_one(batch: tuple[int, ...]) -> None:
     assert torch.equal(data["cost"], expected)
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 1)])
+def test_a_reward_of_a_flag_without_one_has_one(shape: tuple[int, ...]) -> None:
+    data = TensorDict({"success": torch.tensor([True, False]).reshape(shape)}, [2])
+    assert SuccessReward()(data)["reward"].tolist() == [[1.0], [0.0]]
+
+
 def test_a_flag_of_an_environment_by_hand_may_have_one() -> None:
     class Success(Transform):
         def _call(self, next_tensordict):
