@@ -117,7 +117,6 @@ def numbers_of_actions(
         fact = replace(usual, name=called, doc=doc, called=param.name, scheduled=changing)
         fact = fact.of(owner) if owner else fact
         amount = numbers.amount(*place[2:], name, owner=owner or "loss", fact=fact)
-        if amount is None:
-            return None
-        found[below] = amount
-    return found
+        if amount is not None:
+            found[below] = amount
+    return found if len(found) == len(keys) else None
