@@ -52,6 +52,23 @@ def test_what_no_step_would_read_is_refused(depth: int) -> None:
     assert env.params == Pendulum().params
 
 
+def test_numbers_of_each_environment_stay_so() -> None:
+    env: Any = Pendulum(batch_size=(2,))
+    env.params = MoreParams(torch.tensor([1.0, 2.0]), *env.params[1:])  # type: ignore[arg-type]
+    env.params = env.params._replace(g=torch.tensor([3.0, 4.0]))
+    wrong = {
+        "5.0": 5.0,
+        r"tensor of torch.float32 and shape \[3\]": torch.ones(3),
+        r"tensor of torch.float64 and shape \[2\]": torch.ones(2).double(),
+    }
+    for said, value in wrong.items():
+        with pytest.raises(
+            TypeError, match=rf"parameter g must be a tensor of torch.float32 and shape \[2\], got {said}"
+        ):
+            env.params = env.params._replace(g=value)
+    assert env.params.g.tolist() == [3.0, 4.0]
+
+
 @pytest.mark.parametrize("depth", range(3))
 def test_what_environments_have_may_be_set_though_a_parameter_is_called_so(depth: int) -> None:
     inside: Any = Pendulum()

@@ -228,3 +228,13 @@ def test_choices_are_drawn_for_each_row_of_vmap() -> None:
     logits = torch.tensor([[9.0, -99.0, -99.0, 9.0, -99.0], [-99.0, 9.0, -99.0, -99.0, 9.0]])
     draw = torch.vmap(lambda row: MultiCategorical(row, nvec=[2, 3]).sample(), randomness="different")
     assert draw(logits).tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_mask_of_another_size_or_dtype_is_told(stacked: bool) -> None:
+    wanted = "2, 3" if stacked else "6"
+    size = (2, 3) if stacked else (6,)
+    for mask in (torch.ones(5, 5, dtype=torch.bool), torch.ones(5, *size, dtype=torch.int64)):
+        said = rf"bool with {wanted} as its last dimensions, .*got {mask.dtype} of shape \({mask.shape[0]}, "
+        with pytest.raises(ValueError, match=said):
+            MultiCategorical(torch.randn(5, 6), nvec=[3, 3], mask=mask, stacked=stacked)

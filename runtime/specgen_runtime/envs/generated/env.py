@@ -22,7 +22,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
-from specgen_runtime.envs.generated.parameters import Limits, moved_params, per_env_param, refuse_parameter
+from specgen_runtime.envs.generated.parameters import Limits, check_assigned, moved_params, per_env_param
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
@@ -258,7 +258,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        refuse_parameter(self, self.__dict__.get("params"), name, value)
+        check_assigned(self, self.__dict__.get("params"), name, value)
         super().__setattr__(name, value)
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True

@@ -15,7 +15,7 @@ from specgen_runtime.params import (
 )
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["Limits", "moved_params", "per_env_param", "refuse_parameter"]
+__all__ = ["Limits", "check_assigned", "moved_params", "per_env_param"]
 
 
 def per_env_param(
@@ -84,21 +84,33 @@ def _kind(dtype: torch.dtype) -> str:
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
 
 
-def refuse_parameter(env: object, params: Any, name: str, value: Any) -> None:
+def check_assigned(env: object, params: Any, name: str, value: Any) -> None:
     """Refuse an attribute that is called as one of the parameters, which steps would not read, and other records.
 
     What `env` has already, such as `training`, is its own, though a parameter is called so.
 
     Raises:
         AttributeError: it is one of `params`; the message says how a parameter is changed.
-        TypeError: it is called `params` and lacks one of those.
+        TypeError: it is called `params` and lacks one of those, or has another tensor than one of the same shape and dtype.
     """
     fields = getattr(params, "_fields", ())
     if name in fields and not hasattr(env, name):
         raise AttributeError(
             f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
         )
-    if fields and name == "params" and not set(fields) <= {*getattr(value, "_fields", ())}:
+    if not fields or name != "params":
+        return
+    if not set(fields) <= {*getattr(value, "_fields", ())}:
         raise TypeError(
             f"params must be a record of {', '.join(fields)}, such as env.params._replace({fields[0]}=...), got {value!r}"
         )
+    for field in fields:
+        now, new = getattr(params, field), getattr(value, field)
+        if isinstance(now, Tensor) and _said(now) != _said(new):
+            raise TypeError(f"the parameter {field} must be a {_said(now)}, got {_said(new)}")
+
+
+def _said(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    return f"tensor of {value.dtype} and shape {list(value.shape)}"

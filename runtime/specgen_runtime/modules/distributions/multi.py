@@ -28,7 +28,8 @@ class MultiCategorical(Distribution):
         stacked: the mask has a row for each choice, ``(*batch, len(nvec), n)``, where all have n classes.
 
     Raises:
-        ValueError: if there are no choices, the logits have another size, or rows are asked of choices that differ.
+        ValueError: if there are no choices, the logits or the mask have another size, the mask is not bool, or rows are asked
+            of choices that differ.
     """
 
     num_params: int = 1
@@ -49,12 +50,22 @@ class MultiCategorical(Distribution):
             )
         self.nvec = tuple(nvec)
         self.stacked = stacked
+        if mask is not None:
+            self._check_mask(mask)
         rows = self._rows(logits, -torch.inf)
         if mask is None:
             self._each = Categorical(logits=rows)
         else:
             self._each = MaskedCategorical(logits=rows, mask=mask if stacked else self._rows(mask, False))
         Distribution.__init__(self, self._each.batch_shape[:-1], self._event(), validate_args=False)
+
+    def _check_mask(self, mask: Tensor) -> None:
+        last = (len(self.nvec), self.nvec[0]) if self.stacked else (sum(self.nvec),)
+        if mask.dtype != torch.bool or mask.shape[-len(last) :] != last:
+            raise ValueError(
+                f"the mask must be bool with {', '.join(map(str, last))} as its last dimensions, for nvec={list(self.nvec)}, "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
 
     def _event(self) -> torch.Size:
         return torch.Size((len(self.nvec),))
