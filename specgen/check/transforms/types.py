@@ -10,6 +10,7 @@ from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.images import entry_itself, image_of, joined
 from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as rules
 from specgen.expr import (
     Interval,
@@ -79,6 +80,8 @@ def settled(
     """The outputs with the types that a phase gives to those that have none; numbers of no role are reported."""
 
     def one(output: Output) -> Output:
+        if phase in ("map", "step") and output.each is None and output.like is None:
+            _report_reading_nothing(output, phase, section, sink)
         known = output.declared or output.inferred is not None or output.inverse
         if known or phase not in ("reset", "map"):
             return output
@@ -106,6 +109,16 @@ def settled(
         return replace(output, inferred=section.types[output.name])
 
     return tuple(map(one, outputs))
+
+
+def _report_reading_nothing(output: Output, phase: Phase, section: SectionResult, sink: Sink) -> None:
+    """Report an output that follows no role and has a type, where a phase computes it of nothing that a row has."""
+    target = f"next.{output.name}" if phase == "step" else output.name
+    for one in section.statements:
+        if one.target == target and one.typed.type.level != "batch" and output.declared:
+            span = one.source.span_of(0, len(one.source.text))
+            message = f"`{target}` reads nothing of a row"
+            sink.add(schema_rules.WRONG_TYPE.at(span, message, help="read a role, or an output that does"))
 
 
 def pending_reads(file: SchemaFile, path: tuple[str, ...], pending: set[str], sink: Sink) -> frozenset[str]:
