@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import math
 import pickle
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +15,11 @@ from specgen_runtime.envs import EnvBase, GymWrapper, ParallelEnv, SerialEnv
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import StepCounter
+
+from tests.compiled_cases import compiled_case
+from tests.support import imported
+
+GOOD = Path(__file__).parents[1] / "cases" / "good"
 
 
 class MoreParams(NamedTuple):
@@ -52,21 +60,44 @@ def test_what_no_step_would_read_is_refused(depth: int) -> None:
     assert env.params == Pendulum().params
 
 
-def test_numbers_of_each_environment_stay_so() -> None:
-    env: Any = Pendulum(batch_size=(2,))
-    env.params = MoreParams(torch.tensor([1.0, 2.0]), *env.params[1:])  # type: ignore[arg-type]
-    env.params = env.params._replace(g=torch.tensor([3.0, 4.0]))
-    wrong = {
-        "5.0": 5.0,
-        r"tensor of torch.float32 and shape \[3\]": torch.ones(3),
-        r"tensor of torch.float64 and shape \[2\]": torch.ones(2).double(),
-    }
-    for said, value in wrong.items():
-        with pytest.raises(
-            TypeError, match=rf"parameter g must be a tensor of torch.float32 and shape \[2\], got {said}"
-        ):
-            env.params = env.params._replace(g=value)
-    assert env.params.g.tolist() == [3.0, 4.0]
+def test_numbers_are_read_as_the_constructor_reads_them() -> None:
+    env: Any = _around(Pendulum(dt=0.1))[1]
+    env.params = env.params._replace(dt=torch.tensor(0.25), g=3)
+    assert [type(number) for number in env.params] == [float] * 4
+    assert env.params[0] == 3.0
+    assert env.params.dt == 0.25
+    wrong = {"dt must be > 0, got -1.0": -1.0, "dt must be > 0, got nan": math.nan}
+    for said, number in wrong.items():
+        with pytest.raises(ValueError, match=said):
+            env.params = env.params._replace(dt=number)
+    for kind in ("fast", True, None):
+        with pytest.raises(TypeError, match="dt must be a real number"):
+            env.params = env.params._replace(dt=kind)
+    assert env.params.dt == 0.25
+
+
+def test_numbers_of_each_environment_stay_so(tmp_path: Path) -> None:
+    with imported(compiled_case(GOOD / "per_env_params").files, "generated", tmp_path):
+        module = importlib.import_module("generated.main")
+    for kind in (module.Point, module.PointTrain):
+        env = copy.deepcopy(kind(batch_size=(2,), dt=torch.tensor([1.0, 2.0])))
+        env.params = env.params._replace(dt=torch.tensor([3.0, 4.0]))
+        wrong = {
+            "5.0": 5.0,
+            r"tensor of torch.float32 and shape \[3\]": torch.ones(3),
+            r"tensor of torch.float64 and shape \[2\]": torch.ones(2).double(),
+        }
+        for said, value in wrong.items():
+            with pytest.raises(
+                TypeError,
+                match=rf"parameter dt must be a tensor of torch.float32 and shape \[2\], got {said}",
+            ):
+                env.params = env.params._replace(dt=value)
+        with pytest.raises(ValueError, match=r"dt must be > 0, got -2.0"):
+            env.params = env.params._replace(dt=torch.tensor([3.0, -2.0]))
+        with pytest.raises(ValueError, match=r"spread must be <= 0.9, got 1"):
+            env.params = env.params._replace(spread=1)
+        assert env.params.dt.tolist() == [3.0, 4.0]
 
 
 @pytest.mark.parametrize("depth", range(3))

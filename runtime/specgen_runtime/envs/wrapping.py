@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.generated.env import GeneratedEnv
-from specgen_runtime.envs.generated.parameters import check_assigned
+from specgen_runtime.envs.generated.parameters import assigned
 from specgen_runtime.hidden_errors import hidden_error
 
 __all__ = ["WrappingEnv"]
@@ -29,7 +29,7 @@ class WrappingEnv(EnvBase[D, S]):
         while isinstance(inside, WrappingEnv):
             inside = inside.base_env
         if isinstance(inside, GeneratedEnv):
-            check_assigned(self, inside.params, name, value)
+            assigned(self, inside.params, name, value)
         super().__setattr__(name, value)
 
     if not TYPE_CHECKING:  # so that type checkers still find misspelt attributes

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
-from specgen_runtime.envs.generated.parameters import Limits, check_assigned, moved_params, per_env_param
+from specgen_runtime.envs.generated.parameters import ReadParam, assigned, moved_params, per_env_param
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
@@ -36,7 +36,7 @@ from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.traced import is_traced
-from specgen_runtime.params import bool_param, float_param, int_param
+from specgen_runtime.params import Limits, bool_param, float_param, int_param
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
 __all__ = ["GeneratedEnv"]
@@ -88,6 +88,8 @@ class GeneratedEnv(EnvBase[D, S]):
         super().__init__(
             batch_size=batch_size if isinstance(batch_size, int) else tuple(batch_size), device=device
         )
+        # how the constructor read each parameter, and the range of it
+        self._read_params: dict[str, tuple[Any, Mapping[str, Any]]] = {}
         self._begin_draws(int(torch.randint(2**62, ()).item()), self._device)
 
     _action_masks: ClassVar[tuple[tuple[NestedKey, NestedKey], ...]] = ()
@@ -145,14 +147,15 @@ class GeneratedEnv(EnvBase[D, S]):
 
     # what a generated class is written with: parameters, and random numbers
 
-    _float = staticmethod(float_param)
-    _int = staticmethod(int_param)
-    _bool = staticmethod(bool_param)
+    _float = ReadParam(float_param)
+    _int = ReadParam(int_param)
+    _bool = ReadParam(bool_param)
 
     def _per_env(
         self, name: str, value: ArrayLike, dims: Sequence[int], dtype: torch.dtype, **limits: Unpack[Limits]
     ) -> Tensor:
         """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_param`."""
+        self._read_params[name] = (per_env_param, limits)
         return per_env_param(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
 
     def _begin_draws(self, seed: int, device: torch.device | None) -> None:
@@ -258,8 +261,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        check_assigned(self, self.__dict__.get("params"), name, value)
-        super().__setattr__(name, value)
+        super().__setattr__(name, assigned(self, self.__dict__.get("params"), name, value))
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True
 

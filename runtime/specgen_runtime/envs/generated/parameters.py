@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.params import (
-    Limits,
-    check_range,
-)
+from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.params import Limits, check_range
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["Limits", "check_assigned", "moved_params", "per_env_param"]
+__all__ = ["ReadParam", "assigned", "moved_params", "per_env_param"]
+
+K = ParamSpec("K")
+P = TypeVar("P")
+
+
+class ReadParam(Generic[K, P]):
+    """A method that reads an argument of a constructor; how it did is kept, for what is assigned to `env.params` later.
+
+    Args:
+        read: the function: its first two arguments are the name and the value.
+    """
+
+    def __init__(self, read: Callable[K, P]) -> None:
+        self._read = read
+
+    def __get__(self, env: Any, owner: Any) -> Callable[K, P]:
+        """The function, as a method of an environment."""
+        read = self._read
+
+        def kept(*args: K.args, **kwargs: K.kwargs) -> P:
+            made = read(*args, **kwargs)
+            env._read_params[args[0]] = (read, kwargs)
+            return made
+
+        return kept
 
 
 def per_env_param(
@@ -84,14 +107,16 @@ def _kind(dtype: torch.dtype) -> str:
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
 
 
-def check_assigned(env: object, params: Any, name: str, value: Any) -> None:
-    """Refuse an attribute that is called as one of the parameters, which steps would not read, and other records.
+def assigned(env: object, params: Any, name: str, value: Any) -> Any:
+    """What is assigned to an attribute of an environment: of parameters the numbers as its constructor reads them.
 
-    What `env` has already, such as `training`, is its own, though a parameter is called so.
+    An attribute that is called as one of the parameters is refused, since steps would not read it. What `env` has
+    already, such as `training`, is its own, though a parameter is called so.
 
     Raises:
         AttributeError: it is one of `params`; the message says how a parameter is changed.
-        TypeError: it is called `params` and lacks one of those, or has another tensor than one of the same shape and dtype.
+        TypeError: it is called `params` and lacks one of those, or has one of another type, shape or dtype.
+        ValueError: one is outside its range.
     """
     fields = getattr(params, "_fields", ())
     if name in fields and not hasattr(env, name):
@@ -99,15 +124,26 @@ def check_assigned(env: object, params: Any, name: str, value: Any) -> None:
             f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
         )
     if not fields or name != "params":
-        return
+        return value
     if not set(fields) <= {*getattr(value, "_fields", ())}:
         raise TypeError(
             f"params must be a record of {', '.join(fields)}, such as env.params._replace({fields[0]}=...), got {value!r}"
         )
+    known = getattr(env, "_read_params", {})
+    numbers: dict[str, Any] = {}
     for field in fields:
         now, new = getattr(params, field), getattr(value, field)
-        if isinstance(now, Tensor) and _said(now) != _said(new):
-            raise TypeError(f"the parameter {field} must be a {_said(now)}, got {_said(new)}")
+        if new is now:
+            continue
+        read, limits = known.get(field, (None, {}))
+        if isinstance(now, Tensor):
+            if _said(now) != _said(new):
+                raise TypeError(f"the parameter {field} must be a {_said(now)}, got {_said(new)}")
+            if not is_traced():
+                check_range(field, new, None, limits)
+        elif read is not None:
+            numbers[field] = read(field, new, **limits)
+    return value._replace(**numbers)
 
 
 def _said(value: Any) -> str:
