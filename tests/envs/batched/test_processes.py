@@ -94,27 +94,34 @@ class TestSharedMemory:
         assert other[3] == 7
 
     @pytest.mark.parametrize("on_disk", [False, True])
-    def test_no_room(self, on_disk: bool) -> None:
-        before = _files()
+    def test_no_room(self, on_disk: bool, made_files: list[Path]) -> None:
         with pytest.raises(
             OSError, match=r"take 1,125,899,906,842,624 bytes, and /\S+ has [0-9,]+ bytes free"
         ) as caught:
             SharedMemory(2**50, on_disk=on_disk)
         assert "use_buffers=False" in str(caught.value)
         assert ("memmap=True" in str(caught.value)) is not on_disk
-        assert _files() <= before
+        assert [path.exists() for path in made_files] == [False]
 
-    def test_environments_leave_no_files(self, parallel: Make) -> None:
-        before = _files()
+    def test_environments_leave_no_files(self, parallel: Make, made_files: list[Path]) -> None:
         parallel(2, Counting).reset()
-        assert _files() <= before
+        assert made_files
+        assert not any(path.exists() for path in made_files)
 
 
-def _files() -> set[Path]:
-    """The names of shared memory that there are."""
-    return {
-        path for folder in ("/dev/shm", tempfile.gettempdir()) for path in Path(folder).glob("specgen-envs-*")
-    }
+@pytest.fixture
+def made_files(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that are made in this test; other processes make some at the same time."""
+    made: list[Path] = []
+
+    def kept(**words: Any) -> tuple[int, str]:
+        handle, path = mkstemp(**words)
+        made.append(Path(path))
+        return handle, path
+
+    mkstemp = tempfile.mkstemp
+    monkeypatch.setattr(tempfile, "mkstemp", kept)
+    return made
 
 
 def test_one_thread_at_a_time(parallel: Make) -> None:
