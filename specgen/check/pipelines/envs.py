@@ -27,9 +27,10 @@ def environment(
     """The environment that the pipeline at `path` names at `place`, without its arguments; None where it is none, or has mistakes itself."""
     node = file.node(*path, *place)
     if isinstance(node, MappingNode) and len(node.entries) != 1:
-        sink.add(
-            rules.CHOICE.at(node.span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
-        )
+        known = scopes.at(node.span).declared_envs
+        names = [*(key.text for key, _ in node.entries if key.text in known), *known, "CartPoleTrain"]
+        help = f"write `env: {names[0]}`"
+        sink.add(rules.CHOICE.at(node.span, "a pipeline has one environment", help=help))
         return None
     named = node.entries[0][0] if isinstance(node, MappingNode) else node
     assert isinstance(named, Scalar)
