@@ -101,11 +101,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_random_moments(whole: Path, tmp_path: Path, seed: int) -> None:
     moments = random.Random(seed)
+    seconds = read_log(whole / "log.csv")[-1]["seconds"]
     kills = 0
     while True:
         process = in_a_child(train, Config(), tmp_path / "run", resume=True, progress=False)
         if kills < 4:
-            time.sleep(moments.uniform(0.1, 0.8))
+            time.sleep(moments.uniform(0.05, 0.45) * seconds)
             os.kill(process, signal.SIGKILL)
         code = ended(process)
         if code == 0:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import wraps
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from tensordict import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDict, is_non_tensor
@@ -244,6 +245,29 @@ def _tensors(cls: Any, shape: Sequence[int], keys: Sequence[str], dtype: torch.d
     return Composite(leaves, shape=shape, data_cls=cls)
 
 
+C = TypeVar("C", bound=type[Any])
+
+
+def _refuses_lists(cls: C) -> C:
+    """Have the constructor of tensors refuse lists of rows in words."""
+    plain = cls.__init__
+
+    @wraps(plain)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        names = (name for name in cls.__annotations__ if name != "KEYS")
+        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
+            if isinstance(value, list) and any(isinstance(row, Tensor) for row in value):
+                raise TypeError(
+                    f"{name} of {cls.__name__} is a tensor, got a list of them: for rows of different lengths write"
+                    f" tensordict.lazy_stack([{cls.__name__}({name}=row) for row in rows])"
+                )
+        plain(self, *args, **kwargs)
+
+    cls.__init__ = init
+    return cls
+
+
+@_refuses_lists
 class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Tokens, int64 `[*batch, tokens]`: of what a model is given, of what it says, and of both.
 
@@ -296,6 +320,7 @@ class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         return self.to_text(tokenizer, skip_special_tokens).to_history(tokenizer, chat_template_name)
 
 
+@_refuses_lists
 class Masks(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Masks of tokens, bool, of the shape of `Tokens.full`.
 
@@ -317,6 +342,7 @@ class Masks(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         return _tensors(cls, shape, keys or cls.KEYS, torch.bool)
 
 
+@_refuses_lists
 class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Log-probabilities of tokens, float32, of the shapes of `Tokens`; 0.0 where nothing was scored.
 
@@ -336,24 +362,3 @@ class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
         """The spec of log-probabilities of a batch shape; `keys` are those of `PARTS` that it has."""
         return _tensors(cls, shape, keys or PARTS, torch.float32)
-
-
-def _refuse_lists(cls: Any) -> None:
-    """Have the constructor of tensors refuse lists of rows in words."""
-    plain = cls.__init__
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        names = (name for name in cls.__annotations__ if name != "KEYS")
-        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
-            if isinstance(value, list) and any(isinstance(row, Tensor) for row in value):
-                raise TypeError(
-                    f"{name} of {cls.__name__} is a tensor, got a list of them: for rows of different lengths write"
-                    f" tensordict.lazy_stack([{cls.__name__}({name}=row) for row in rows])"
-                )
-        plain(self, *args, **kwargs)
-
-    cls.__init__ = init
-
-
-for _cls in (Tokens, Masks, LogProbs):
-    _refuse_lists(_cls)
