@@ -117,7 +117,7 @@ def table(found: dict[str, dict[str, list[Result | None]]], seeds: Sequence[int]
             counts = (
                 f"{one.count:,}" if one.reached else f"not by {one.count:,} ({one.best:.4g})" for one in ended
             )
-            seconds = (f"{one.seconds:.0f}" for one in ended)
+            seconds = (f"{one.seconds:.1f}" for one in ended)
             lines.append(f"| {label} | {arm} | {', '.join(counts)} | {', '.join(seconds)} |")
             label = ""
     return "\n".join(lines)
