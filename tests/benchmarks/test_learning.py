@@ -55,6 +55,6 @@ def test_what_was_not_reached_is_said() -> None:
     arms = {"specgen": list(results), "TorchRL's loss": [None, results[0]], "Stable-Baselines3": [None, None]}
     shown = table({"SACMountainCar": arms}, [0, 1])
     assert shown.splitlines()[2:] == [
-        "| `SACMountainCar`, 90 | specgen | 6,000, not by 30,000 (12.5) | 12, 60 |",
-        "|  | TorchRL's loss, seed 1 | 6,000 | 12 |",
+        "| `SACMountainCar`, 90 | specgen | 6,000, not by 30,000 (12.5) | 12.3, 60.0 |",
+        "|  | TorchRL's loss, seed 1 | 6,000 | 12.3 |",
     ]
