@@ -196,10 +196,9 @@ def check_section(
                 sink.add(language_rules.TYPE_CHANGES.at(value.span, message))
             else:
                 given, wanted = typed.type.dims, target.spec.dims
-                behind = (
-                    len(given) == len(wanted) and given[:1] == wanted[:1]
-                )  # only a later dimension differs
-                help = "" if behind else target.help
+                # the help is about the first dimension
+                about_first = len(given) != len(wanted) or given[:1] != wanted[:1]
+                help = target.help if about_first else ""
                 sink.extend(replace(item, help=item.help or help or None) for item in mine.items)
             if not fits:
                 broken.add(name)

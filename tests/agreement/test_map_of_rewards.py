@@ -11,7 +11,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
 
 from tests.agreement.interpreted import interpreted, printed_programs
-from tests.agreement.test_random_chains import drive, same_bounds, same_specs
+from tests.agreement.test_random_chains import same_chains
 from tests.support import generate, imported
 
 SCHEMA = """
@@ -71,10 +71,7 @@ def test_a_reset_makes_what_needs_no_reward(made: ModuleType, near: bool) -> Non
 def test_a_chain_is_as_the_classes(made: ModuleType, batch: tuple[int, ...]) -> None:
     fused = made.Mapped(batch_size=batch)
     dynamic = TransformedEnv(made.Walk(batch_size=batch), Compose(made.Both()))
-    same_specs(fused, dynamic)
-    check_env_specs(fused)
-    same_bounds(fused, dynamic)
-    drive(fused, dynamic)
+    same_chains(fused, dynamic)
 
 
 def test_functions_are_as_they_are_interpreted(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs import EnvBase, check_env_specs
 from specgen_runtime.specs import Bounded
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms.like import box_of
@@ -61,6 +61,15 @@ def test_random_chains(random: Random, batch: tuple[int, ...]) -> None:
         except BaseException as error:
             error.add_note(texts["sample.yaml"])
             raise
+
+
+def same_chains(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
+    """Both are sound, with the same specs and bounds, and give the same data."""
+    same_specs(fused, dynamic)
+    check_env_specs(fused)
+    check_env_specs(dynamic)
+    same_bounds(fused, dynamic)
+    drive(fused, dynamic)
 
 
 def same_specs(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:

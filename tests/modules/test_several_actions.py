@@ -26,13 +26,16 @@ from tensordict.nn import (
 from torch import nn
 
 
-def _mover(**keywords: Any) -> ProbabilisticActor:
-    """A policy over a direction and a force."""
+def _mover(
+    net: nn.Module | None = None, in_keys: tuple[str, ...] = ("observation",), **keywords: Any
+) -> ProbabilisticActor:
+    """A policy over a direction and a force, by one layer where no network is given."""
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(2, 5), OutputHeads((3, nn.Identity()), (2, NormalParamExtractor())))
+    if net is None:
+        net = nn.Sequential(nn.Linear(2, 5), OutputHeads((3, nn.Identity()), (2, NormalParamExtractor())))
     keys: list[Any] = [("params", "move", "logits"), ("params", "force", "loc"), ("params", "force", "scale")]
     return ProbabilisticActor(
-        SafeModule(net, in_keys=["observation"], out_keys=keys),
+        SafeModule(net, in_keys=list(in_keys), out_keys=keys),
         in_keys=["params"],
         out_keys=[("action", "move"), ("action", "force")],
         distribution_class=CompositeDistribution,
@@ -62,25 +65,12 @@ def test_a_call_with_tensors_has_a_log_probability_of_each_row(batch: tuple[int,
 
 def test_a_call_with_tensors_of_one_number_for_all_rows_has_one_log_probability() -> None:
     """Where an input has no rows, there is no batch."""
-    torch.manual_seed(0)
-    keys: list[Any] = [("params", "move", "logits"), ("params", "force", "loc"), ("params", "force", "scale")]
 
     class Net(nn.Module):
         def forward(self, observation: torch.Tensor, heat: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return observation * heat, observation, observation.exp()
 
-    actor = ProbabilisticActor(
-        SafeModule(Net(), in_keys=["observation", "heat"], out_keys=keys),
-        in_keys=["params"],
-        out_keys=[("action", "move"), ("action", "force")],
-        distribution_class=CompositeDistribution,
-        distribution_kwargs={
-            "distribution_map": {"move": Categorical, "force": TanhNormal},
-            "name_map": {"move": ("action", "move"), "force": ("action", "force")},
-        },
-        return_log_prob=True,
-        log_prob_key="log_prob",
-    )
+    actor = _mover(Net(), ("observation", "heat"), log_prob_key="log_prob")
     assert actor(torch.randn(5, 3), torch.tensor(2.0))[-1].shape == ()
 
 

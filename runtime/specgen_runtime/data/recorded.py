@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.reported import ReportedError
 from specgen_runtime.typing import NestedKey
 
@@ -58,13 +59,13 @@ def load_recorded(
         raise RecordedDataError(
             f"{folder} holds {data.numel()} transitions, and there is space for {at_most}"
         )
-    known = {_path(key) for key in data.keys(True, True)}
+    known = {as_tuple(key) for key in data.keys(True, True)}
     wrong: list[str] = []
-    there = {_path(key): name for key, name in (keys or {}).items()}
+    there = {as_tuple(key): name for key, name in (keys or {}).items()}
     found_at: dict[NestedKey, NestedKey] = {}
     for key, (dtype, shape) in entries.items():
-        source = found_at[key] = there.get(_path(key), key)
-        if _path(source) not in known:
+        source = found_at[key] = there.get(as_tuple(key), key)
+        if as_tuple(source) not in known:
             said = repr(key) if source == key else f"{key!r}, which is called {source!r} there,"
             wrong.append(f"{said} is missing")
             continue
@@ -80,7 +81,3 @@ def load_recorded(
     for key, source in found_at.items() if there else ():
         selected.set(key, data.get(source))
     return selected if data.batch_dims == 1 else selected.reshape(-1)
-
-
-def _path(key: NestedKey) -> tuple[str, ...]:
-    return key if isinstance(key, tuple) else (key,)

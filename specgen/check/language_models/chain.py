@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from specgen.check.accelerators import accelerator
 from specgen.check.chains.model import Instance
 from specgen.check.chains.position import Position
 from specgen.check.language_models.arguments import check_arguments, read_texts
@@ -365,22 +366,16 @@ def check_models(
 
 def _check_devices(models: Sequence[CheckedLanguageModel], span: Span, sink: Sink) -> None:
     """Report models that say accelerators of two kinds; those of Ray's actors may be on other machines."""
-    first = next((model for model in models if _accelerator(model)), None)
+    first = next((model for model in models if accelerator(model.device)), None)
     for model in models:
-        if first is None or _accelerator(model) in (None, _accelerator(first)):
+        if first is None or accelerator(model.device) in (None, accelerator(first.device)):
             continue
         message = (
             f"`{model.name}` is on {model.device}, and `{first.name}` on {first.device}: no machine has both"
         )
         notes = [Note(f"the device of `{one.name}`", one.place("device")) for one in (model, first)]
-        help = f"write `{_accelerator(first)}:1`, say, for `{model.name}`"
+        help = f"write `{accelerator(first.device)}:1`, say, for `{model.name}`"
         sink.add(device_rules.NEVER_MEET.at(span, message, notes=notes, help=help))
-
-
-def _accelerator(model: CheckedLanguageModel) -> str | None:
-    """The kind of accelerator that a model says; None for none."""
-    kind = (model.device or "cpu").partition(":")[0]
-    return None if kind == "cpu" else kind
 
 
 _CONSTRUCTOR = ("source", "shuffle", "batch_size", "seed", "device")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from specgen.check.accelerators import accelerator
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.pairs import check_pair
 from specgen.check.language_models.transforms import ModelInstance
@@ -222,18 +223,18 @@ class ConversationsCheck:
     def _check_kinds(self, acting: CheckedLanguageModel, devices: Devices) -> None:
         """Report a further model on an accelerator of another kind than those of the parts."""
         parts = {"policy": devices.policy, "loss": devices.loss, "env": devices.env, "data": devices.data}
-        found = next((item for item in parts.items() if item[1] != "cpu"), None)
+        found = next((item for item in parts.items() if accelerator(item[1])), None)
         if found is None:
             return
         what = f"`{found[0]}`" if devices.apart else "the training"
         for model in {one.maker: one for env in self.envs for one in env.models}.values():
-            if model.device in (None, "cpu", acting.device) or _kind(model.device) == _kind(found[1]):
+            if model.device == acting.device or accelerator(model.device) in (None, accelerator(found[1])):
                 continue
             message = f"`{model.name}` is on {model.device}, and {what} on {found[1]}: no machine has both"
             said = self.pipeline.device is not None
             span = self.file.key_span(*self.path, "device") if said else self.env.span
             notes = [Note("said here", model.place("device"))]
-            help = f"write `{_kind(found[1])}:1`, say, for `{model.name}`"
+            help = f"write `{accelerator(found[1])}:1`, say, for `{model.name}`"
             self.sink.add(device_rules.NEVER_MEET.at(span, message, notes=notes, help=help))
 
     def _check_steps(self, optimizer: PipelineOptimizer, models: Sequence[CheckedLanguageModel]) -> None:
@@ -311,10 +312,6 @@ class ConversationsCheck:
 def _place(path: tuple[str, ...], loss: PipelineLoss) -> tuple[str, ...]:
     """Where the arguments of a loss stand."""
     return (*path, "loss", *([loss.name] if loss.name else []), loss.loss.name)
-
-
-def _kind(device: str | None) -> str:
-    return (device or "").partition(":")[0]
 
 
 def _of_collectors(runs: Sequence[ModelInstance]) -> Iterator[ModelInstance]:

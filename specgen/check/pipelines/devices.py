@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from specgen.check.accelerators import accelerator
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import Devices, PipelineLoss
@@ -59,12 +60,11 @@ def _check_kinds(said: Mapping[str, str], spans: Mapping[str, Span], sink: Sink)
     """Report accelerators of two kinds."""
     first: str | None = None
     for part, name in said.items():
-        kind = name.partition(":")[0]
-        if kind == "cpu":
+        if accelerator(name) is None:
             continue
         if first is None:
             first = part
-        elif said[first].partition(":")[0] != kind:
+        elif accelerator(said[first]) != accelerator(name):
             message = f"`{part}` is on {name}, and `{first}` on {said[first]}: no machine has both"
             notes = [Note(f"the device of `{first}`", spans[first])]
             sink.add(rules.NEVER_MEET.at(spans[part], message, notes=notes, help=f"write `{said[first]}`"))

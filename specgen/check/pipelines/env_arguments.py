@@ -56,16 +56,15 @@ class EnvArguments:
         body = node.get(env.name) if isinstance(node, MappingNode) else None
         base = self._base(env)
         known = {one.name: one for one in _parameters(base)}
+        keywords = {} if base.gymnasium is None else base.gymnasium.kwargs
         settings: dict[str, Amount] = {}
         arguments: dict[str, object] = {}
         for key, value in body.entries if isinstance(body, MappingNode) else ():
             param = known.get(key.text)
-            if param is None:
-                known_names = {*known, *(base.gymnasium.kwargs if base.gymnasium else ())}
-                if base.gymnasium is not None and key.text in known_names:
-                    arguments[key.text] = self._foreign(env, key.text, base.gymnasium.kwargs[key.text], value)
-                else:
-                    self._report_unknown(env, base, key, known_names)
+            if param is None and key.text in keywords:
+                arguments[key.text] = self._foreign(env, key.text, keywords[key.text], value)
+            elif param is None:
+                self._report_unknown(env, base, key, {*known, *keywords})
             elif param.kind == "bool" and isinstance(value, Scalar) and isinstance(value.value, bool):
                 fact = self._fact(param, place, "it is a truth value")
                 setting = self.numbers.truth_value(*here, key.text, owner=_OWNER, fact=fact)
