@@ -55,7 +55,7 @@ def norm_part(optimizer: PipelineOptimizer) -> str:
     return f"{optimizer.name}_max_grad_norm" if optimizer.name else "max_grad_norm"
 
 
-def _apart(data: PipelineData) -> bool:
+def keeps_recorded_apart(data: PipelineData) -> bool:
     """Whether recorded transitions are kept beside those that are collected."""
     return isinstance(data, ReplayData) and data.fraction is not None
 
@@ -173,7 +173,7 @@ def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "drawing"
     if shuffles(pipeline.data):
         yield "shuffling"
-    if isinstance(pipeline.data, RecordedData) or _apart(pipeline.data):
+    if isinstance(pipeline.data, RecordedData) or keeps_recorded_apart(pipeline.data):
         yield "sampling"
 
 

@@ -19,7 +19,14 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import norm_part, optimizer_part, parts_of, shuffles, state_of
+from specgen.plan.pipelines.parts import (
+    keeps_recorded_apart,
+    norm_part,
+    optimizer_part,
+    parts_of,
+    shuffles,
+    state_of,
+)
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -121,7 +128,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         noted=tuple(_noted(pipeline)),
         flat="" if _sliced(pipeline) else ".reshape(-1)",
         sample="joined(parts.buffer.sample(), parts.recorded_buffer.sample())"
-        if isinstance(data, ReplayData) and data.fraction is not None
+        if keeps_recorded_apart(data)
         else f"parts.buffer.sample(){_sliced(pipeline)}",
         cast=to_loss(pipeline),
         bonuses=tuple(
@@ -297,7 +304,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "clip_grad_norm_"
     if isinstance(pipeline.data, OnPolicyData):
         yield "column_minibatches" if pipeline.in_whole_rows else "minibatches"
-    if isinstance(pipeline.data, ReplayData) and pipeline.data.fraction is not None:
+    if keeps_recorded_apart(pipeline.data):
         yield "joined"
     if stored_keys(pipeline):
         yield from ("ClassVar", "NestedKey", "Sequence")
