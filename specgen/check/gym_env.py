@@ -122,6 +122,13 @@ def _leaves(spaces: Space | Spaces, group: Key = ()) -> Iterator[tuple[Key, Spac
         yield from _leaves(space, (*group, name))
 
 
+_RENAMED = {
+    role: f"register it below a `gymnasium.{wrapper}` that calls it otherwise, and name that id"
+    for role, wrapper in (("observation", "ObservationWrapper"), ("action", "ActionWrapper"))
+}
+"""What to do about a key that can't be a name: specs have the keys of the space."""
+
+
 def _check_keys(
     file: SchemaFile,
     path: tuple[str, ...],
@@ -140,10 +147,12 @@ def _check_keys(
         refused = next((why for part in key[own:] if (why := key_refusal(part, foreign=True))), None)
         taken = None if own else words.get(key[0]) or words.get("_".join(key))
         if reason := refused or taken:
-            sink.add(gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: {reason}"))
+            sink.add(
+                gym_rules.UNUSABLE_KEY.at(span, f"{shown} can't be a name: {reason}", help=_RENAMED[role])
+            )
         elif (other := written.setdefault("_".join(key), key)) != key:
             message = f"{shown} and `{dotted(other)}` are the same name in Python"
-            sink.add(gym_rules.UNUSABLE_KEY.at(span, message))
+            sink.add(gym_rules.UNUSABLE_KEY.at(span, message, help=_RENAMED[role]))
 
 
 def _entry(

@@ -90,7 +90,7 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
         }
         said = report_misplaced(root, places, unknown, sink)
         for loc, errors in places.items():
-            if loc[:1] in said or loc[:2] in said:
+            if any(loc[:end] in said for end in range(1, len(loc) + 1)):
                 continue
             # A field that is there under a name near its own is misspelt, not missing as well.
             if loc in unknown:

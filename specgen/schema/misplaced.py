@@ -8,6 +8,7 @@ from functools import cache
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.allowed import fields_of, models_at
+from specgen.schema.shape_help import NAMING
 from specgen.source import Mapping, Scalar
 
 Place = tuple[str | int, ...]
@@ -41,9 +42,10 @@ def report_misplaced(
         sink: takes the diagnostics.
 
     Returns:
-        What is said by these: the places of whole entries, in which nothing else is wrong.
+        What is said by these, or by another one: the places of whole entries, in which nothing else is wrong.
     """
     said = _without_section(root, [str(place[0]) for place in unknown if len(place) == 1], sink)
+    said |= _beside_the_name(wrong)
     for section in _SECTIONS:
         entries = root.get(section)
         if not isinstance(entries, Mapping):
@@ -72,6 +74,19 @@ def _without_section(root: Mapping, fields: list[str], sink: Sink) -> set[Place]
         )
     )
     return {(field,) for field in fields}
+
+
+def _beside_the_name(wrong: Collection[Place]) -> set[Place]:
+    """Arguments of a pipeline's environment that stand beside its name: all but the first, which is reported."""
+    said: set[Place] = set()
+    beside = [
+        place for place in wrong if place[:1] == ("pipelines",) and place[2:3] == ("env",) and len(place) == 4
+    ]
+    for name in {place[1] for place in beside}:
+        mine = [place for place in beside if place[1] == name]
+        first = next((place for place in mine if place[3] in NAMING), mine[0])
+        said |= {place for place in mine if place != first}
+    return said
 
 
 def _without_name(section: str, entries: Mapping, wrong: Collection[Place], sink: Sink) -> set[Place]:

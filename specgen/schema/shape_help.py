@@ -6,6 +6,9 @@ from collections.abc import Collection
 
 from specgen.source import Mapping, Node, Scalar, Sequence
 
+NAMING = ("name", "id", "class")
+"""Fields that people write in front of the name of an environment."""
+
 
 def shape_help(loc: tuple[str | int, ...], found: Node | None, expected: Collection[str]) -> str | None:
     """The remedy for a value of another shape than the language has at its place; None if nothing better is known.
@@ -41,7 +44,7 @@ def _arguments_help(loc: tuple[str | int, ...], found: Node | None) -> str | Non
         first = found.items[0] if isinstance(found, Sequence) and found.items else None
         name = first.text if isinstance(first, Scalar) else "MyEnv"
     elif len(loc) == 4 and isinstance(found, Scalar):
-        name = found.text if loc[3] in ("name", "id", "class") else "MyEnv"
+        name = found.text if loc[3] in NAMING else "MyEnv"
     else:
         return None
     return f"its arguments stand below the name of the environment: `env: {{{name}: {{argument: value}}}}`"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import yaml
 
@@ -24,10 +25,12 @@ from specgen.source.nodes import Mapping, Node, Origin, Scalar, Sequence, Style
 from specgen.source.resolve import is_null, resolve
 from specgen.source.syntax import comment_after, cut_by_comment
 from specgen.source.text import FileText
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 DEEPEST = 64
 """How deep mappings and lists may be nested; real declarations stay below ten."""
+
+_Pair: TypeAlias = tuple[Node | None, Node | None]
 
 _STYLES: dict[str, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 
@@ -149,7 +152,8 @@ class Composer:
         entries: list[tuple[Scalar, Node]] = []
         seen: dict[str, Scalar] = {}
         lost: set[str] = set()
-        for key, value in zip(opened.nodes[::2], opened.nodes[1::2], strict=True):
+        pairs = list(zip(opened.nodes[::2], opened.nodes[1::2], strict=True))
+        for key, value in self._with_whole_numbers(pairs) if opened.flow else pairs:
             name = self._key(key, value, opened)
             kept = self._value(value, opened, name)
             if name is None:
@@ -214,13 +218,36 @@ class Composer:
         what = "an item" if key is None else f"'{key.text}'"
         how = "has no value" if node.text == "" else f"is `{node.text}`, which YAML reads as null"
         help = "write its value, or `{}` for an empty mapping"
-        if opened.flow and key is not None and key.text.isdigit() and len(key.text) == 3:
-            help = "a comma ends a value inside `{…}`: digits are grouped by `_`"
         if node.text == "" and not opened.flow and node is not opened.nodes[-1]:
             help += "; what belongs to it is indented below it"
         if node.text == "" and node.origin is not None and comment_after(self._source, node.origin.end):
             help = "everything after ` #` is a comment; " + help
         self._sink.add(NULL.at(at, f"{what} {how}", help=help))
+
+    def _with_whole_numbers(self, pairs: list[_Pair]) -> list[_Pair]:
+        """The entries of a mapping with the numbers that were meant where commas group digits, which is reported."""
+        whole: list[_Pair] = []
+        at = 0
+        while at < len(pairs):
+            (key, value), last = pairs[at], at
+            while last + 1 < len(pairs) and _is_rest_of_number(*pairs[last + 1]):
+                last += 1
+            end = pairs[last][0]
+            if last > at and _is_plain(value, r"[1-9]\d{0,2}") and _is_plain(end, r"\d{3}"):
+                digits = [
+                    value.text,
+                    *(one.text for one, _ in pairs[at + 1 : last + 1] if isinstance(one, Scalar)),
+                ]
+                span = value.span.to(end.span)
+                message = f"`{','.join(digits)}` falls apart at its commas: digits are grouped by `_`"
+                self._sink.add(FLOW_TEXT.at(span, message, help=f"write {'_'.join(digits)}"))
+                value = replace(
+                    value, text="".join(digits), value=int("".join(digits)), span=span, origin=None
+                )
+                at = last
+            whole.append((key, value))
+            at += 1
+        return whole
 
     def _fell_apart(self, scalar: Scalar, opened: _Open) -> bool:
         """Whether a plain scalar is a piece of an expression that a comma tore apart."""
@@ -271,6 +298,20 @@ class Composer:
     def _offset(self, mark: Any) -> int:
         at: int = mark.index
         return at
+
+
+def _is_plain(node: Node | None, pattern: str) -> TypeGuard[Scalar]:
+    """Whether a node is a text without quotes that matches a pattern."""
+    return (
+        isinstance(node, Scalar)
+        and node.style == "plain"
+        and re.fullmatch(pattern, node.text, re.ASCII) is not None
+    )
+
+
+def _is_rest_of_number(key: Node | None, value: Node | None) -> bool:
+    """Whether an entry is three digits and nothing else, as what stands behind a comma in a number."""
+    return _is_plain(key, r"\d{3}") and _is_plain(value, "")
 
 
 def _length(text: str, at: int) -> int:

@@ -127,6 +127,9 @@ class KeyFinder:
             if entry is None:
                 needed = named or listed or not role.optional
                 choose = f"say which: `{argument}: […]`" if chosen is None and argument else None
+                if role.form == "key" and role.keyword is not None and not named:
+                    fitting = _fitting(known, pattern, shapes)
+                    choose = f"say which: `{role.keyword}: {fitting[0]}`" if fitting else None
                 if selector in self.state.actions:
                     choose = f"it is what the policy writes: say `written_by: policy` of `{role.name}`"
                 (self.missing if needed else self.done_without).append(
@@ -142,11 +145,7 @@ class KeyFinder:
                 )
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
                 message = f"`{transform.name}` needs {pattern}, `{selector}` is {entry.spec}"
-                fitting = [
-                    key
-                    for key, other in known.items()
-                    if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
-                ]
+                fitting = _fitting(known, pattern, shapes)
                 help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
                 if not fitting and pattern.dtype == "bool" and entry.spec.dtype in INT_RANGES:
                     cast = f"{{dtype_in: {entry.spec.dtype}, dtype_out: bool, in_keys: [{selector}]}}"
@@ -253,6 +252,17 @@ class KeyFinder:
                 help_ = help_ or one.choose
             message = f"no key `{one.key}` for `{one.transform.name}`{where}"
             self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
+
+
+def _fitting(
+    known: Mapping[str, Entry], pattern: SpecType, shapes: Mapping[str, tuple[int, ...]]
+) -> list[str]:
+    """The keys of entries that a pattern takes, but for done flags."""
+    return [
+        key
+        for key, other in known.items()
+        if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
+    ]
 
 
 def _as_read(

@@ -8,7 +8,7 @@ from specgen.check.chains.args import Arguments
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Row
 from specgen.check.chains.position import Position
-from specgen.check.masks import mask_fault
+from specgen.check.masks import mask_dims, mask_fault
 from specgen.check.model import Entry
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
@@ -52,7 +52,14 @@ def own_masks(
             continue
         for action, mask in zip(actions, masks, strict=True):
             if (fault := mask_fault(action, mask)) is not None:
-                sink.add(done_rules.MASK_SHAPE.at(arguments.span(), f"`{transform.name}`: {fault}"))
+                help = (
+                    "leave it out: what is no choice is drawn without a mask"
+                    if mask_dims(action.spec) is None
+                    else None
+                )
+                sink.add(
+                    done_rules.MASK_SHAPE.at(arguments.span(), f"`{transform.name}`: {fault}", help=help)
+                )
             else:
                 found[action.dotted] = mask.dotted
     return found

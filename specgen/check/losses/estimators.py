@@ -113,6 +113,11 @@ def missing(
             return "estimate"
         message = f"the value estimator fills {' and '.join(_FILLED)}, `{name}` is neither"
         if name in _FILLED:
+            waiting = [
+                one for one, other in loss.keys.items() if getattr(other, "missing", None) == key.missing
+            ]
+            if name != next(one for one in waiting if one in _FILLED):
+                return None  # reported at the first one
             message = "the loss has no value estimator that knows the values of states"
         help = (
             "declare `value_estimator: {default: gae, network: critic_network}`" if name in _FILLED else None

@@ -94,7 +94,13 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
 
 
 def check_reads(
-    loss: PipelineLoss, given: Given, rows: tuple[Written, ...], env: PipelineEnv, sink: Sink
+    loss: PipelineLoss,
+    given: Given,
+    rows: tuple[Written, ...],
+    env: PipelineEnv,
+    sink: Sink,
+    *,
+    estimating: bool,
 ) -> None:
     """Report what the loss reads and nobody wrote before, and who dropped it.
 
@@ -104,21 +110,30 @@ def check_reads(
         rows: what is written, in the order of time.
         env: the environment, whose transforms may drop keys.
         sink: takes every mistake.
+        estimating: whether the pipeline says an estimator, which is reported where the loss has none.
     """
     known = {row.key for row in rows}
     outputs = {name for network in loss.loss.networks for name, _ in network.outputs}
+    estimated = estimated_help(loss)
     for role in loss.loss.roles:
         key = f"next.{dotted(role.key)}" if role.after else dotted(role.key)
         if not _is_read(role, outputs, given) or key in known:
             continue
         if role.missing == "estimate":
             continue  # the loss calls its estimator
+        if estimated is not None and key in _ESTIMATED:
+            if not estimating:  # else the estimator is reported, with the same remedy for all of them
+                names = " and ".join(
+                    f"`{one}`" for one in _ESTIMATED if one in {dotted(r.key) for r in loss.loss.roles}
+                )
+                message = f"`{loss.loss.name}` reads {names}, and nobody writes them before"
+                sink.add(rules.NO_WRITER.at(loss.span, message, help=estimated))
+            continue
         message = f"`{loss.loss.name}` reads `{key}`{_doc(role)}, and nobody writes it before"
         notes: list[Note] = []
         if dotted(role.key) in env.dropped:
             notes.append(Note(f"{env.dropped[dotted(role.key)]}, drops it", env.span))
-        help = estimated_help(loss) if key in _ESTIMATED else None
-        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=help or _help(role, key, known)))
+        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=_help(role, key, known)))
 
 
 _ESTIMATED = ("advantage", "value_target")

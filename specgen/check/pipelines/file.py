@@ -91,9 +91,13 @@ def check_pipelines(
 
 
 def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
-    """A finding on what a pipeline inherits, at its `extends`: there is where it is mended, or allowed."""
-    if item.span.begins_in(file.whole_span("pipelines", name)):
+    """A finding on what a pipeline inherits, where it is mended, or allowed: at what it says itself, else at its `extends`."""
+    own = file.whole_span("pipelines", name)
+    if item.span.begins_in(own):
         return item
-    notes = (Note("inherited from here", item.span), *item.notes)
+    # What is inherited may be right, and not go together with what a note tells of.
+    said = next((note for note in item.notes if note.span is not None and note.span.begins_in(own)), None)
+    at = file.span("pipelines", name, "extends") if said is None or said.span is None else said.span
+    notes = (Note("inherited from here", item.span), *(note for note in item.notes if note is not said))
     help = "leave it out: write `drop` in its place" if item.help == "leave it out" else item.help
-    return replace(item, span=file.span("pipelines", name, "extends"), notes=notes, help=help)
+    return replace(item, span=at, notes=notes, help=help)

@@ -180,7 +180,7 @@ class Numbers:
         schedules = (*SCHEDULES, "piecewise")
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in schedules)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in schedules:
-            help = None
+            help = suggestion(expr.function.path, schedules) if isinstance(expr, tree.Call) else None
             if fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS):
                 ends = "first, last" if (line := _line(expr)) is None else f"{line[0]:g}, {line[1]:g}"
                 help = f"write `linear({ends})`: it falls or rises until the training ends"

@@ -169,7 +169,8 @@ class _Pipeline:
         if not isinstance(data, RecordedData):
             for one, loss in zip(arguments, losses, strict=True):
                 given = one.given([network.role.name for network in loss.networks])
-                check_reads(loss, given, rows, env, self.sink)
+                estimating = pipeline.value_estimator is not None
+                check_reads(loss, given, rows, env, self.sink, estimating=estimating)
         check_use(self.file, self.path, params, losses, self.numbers, self.sink)
         for one, loss in zip(arguments, losses, strict=True):
             report_unread_numbers(self.file, self.path, one, loss, self.sink)

@@ -145,6 +145,8 @@ Put quotes around it, or write one entry a line:
     terms: {loss: "min(a, b)"}
     state:
       x: float32[3]
+
+So does a number whose digits are grouped by commas, `{frames: 100,000}`: write `100_000`.
 """,
     without="YAML reads `{loss: min(a, b)}` as two entries, `loss: min(a` and `b): null`, and reports "
     "nothing.",

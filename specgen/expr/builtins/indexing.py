@@ -12,7 +12,7 @@ from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.printer import Printed, Printer, method, tuple_text
-from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
+from specgen.expr.sizes import Dim, Dims, Sym, limits, may_be_at_most
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
 from specgen.precedence import ADD, ATOM, MUL
 from specgen.values import dataclass, replace
@@ -142,7 +142,10 @@ def _checked_index(site: Site, index: Typed, size: Dim, instead: str | None) -> 
         if -limits(size)[1] <= fixed < limits(size)[1]:
             return index
         message = f"index {fixed} is outside a dimension of {size}"
-        site.fail(rules.INDEX_UNPROVEN, message, at=index)
+        last = "-1" if isinstance(size, Sym) else f"{size - 1}, or -1"
+        help = f"the last one is {last}" if fixed > 0 else "the first one is 0"
+        help = "the only one is 0" if size == 1 else help
+        site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
         return None
     if index.type.open:
         site.fail(rules.SHAPE_MISMATCH, f"`{site.written(index)}` has an unknown rank", at=index)
