@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 from specgen.check.model import AgentGroup
@@ -15,6 +17,7 @@ from specgen.diagnostics.rules import specs as spec_rules
 from specgen.expr import Binding, SpecType, Type, point
 from specgen.expr.source_text import SourceText
 from specgen.schema.env import Env
+from specgen.schema.fields import Spec, SpecField
 from specgen.schema.load import SchemaFile
 from specgen.values import dataclass, replace
 
@@ -24,10 +27,17 @@ MAX_AGENTS = 100_000
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of an environment, by name."""
+    """The groups of an environment, by name.
+
+    Attributes:
+        groups: those whose declaration is right.
+        declared: the names of all.
+        repeated: actions under a group whose spec has the group's name in brackets, each with that name.
+    """
 
     groups: tuple[AgentGroup, ...] = ()
     declared: tuple[str, ...] = ()
+    repeated: Mapping[str, str] = field(default_factory=dict)
 
     def around(self, key: str) -> AgentGroup | None:
         """The group that a dotted key stands in."""
@@ -67,9 +77,11 @@ class Groups:
         group = self.around(key)
         if group is None:
             return ""
+        twice = [f"`{name}`" for name, of in self.repeated.items() if of == group.name]
+        more = f": leave `[{group.name}]` out of {' and '.join(twice)}" if twice else ""
         return (
             f"under `{group.name}` a spec is written for one agent; expressions see all {group.size}, "
-            f"in the first dimension"
+            f"in the first dimension{more}"
         )
 
 
@@ -100,7 +112,20 @@ def check_groups(
                 )
         if sound:
             found.append(AgentGroup(name, tuple(members), " ".join(group.doc.split())))
-    return Groups(tuple(found), tuple(env.groups))
+    repeated = {
+        key: group.name
+        for group in found
+        for key, spec in env.action.items()
+        if key.startswith(f"{group.name}.") and _counts(spec, group.name)
+    }
+    return Groups(tuple(found), tuple(env.groups), repeated)
+
+
+def _counts(spec: SpecField, group: str) -> bool:
+    """Whether a spec has a dimension of the size of a group."""
+    if isinstance(spec, Spec):
+        return group in map(str, spec.shape)
+    return isinstance(spec, str) and re.search(rf"\[[^\]]*\b{re.escape(group)}\b", spec) is not None
 
 
 def _members(

@@ -51,7 +51,8 @@ def make_project(directory: Path, template: Template | None = None) -> Made:
         template: a pipeline to begin with; None for an environment and a script that trains on it.
 
     Raises:
-        ConfigError: When its `pyproject.toml` cannot be used; nothing was written.
+        ConfigError: When its `pyproject.toml` cannot be used, or it is a folder of another project's schemas or generated
+            files; nothing was written.
         OSError: When the disk refuses.
 
     """
@@ -60,6 +61,7 @@ def make_project(directory: Path, template: Template | None = None) -> Made:
     pyproject = _read(directory / NAME)
     data = {} if pyproject is None else tomllib.loads(pyproject)
     if config is None:
+        _check_outside(directory.resolve())
         config = _choose(directory, data)
     texts: dict[Path, str] = {}
     steps = []
@@ -82,6 +84,22 @@ def make_project(directory: Path, template: Template | None = None) -> Made:
     command = example.command if example.shown_by in wrote else "pytest"
     advice = () if pyproject is None else _advice(data, directory, config, example)
     return Made(tuple(steps), command, tuple(advice))
+
+
+def _check_outside(directory: Path) -> None:
+    """Refuse a folder in which a project above has its schemas or its generated files."""
+    for root in directory.parents:
+        try:
+            config = own_config(root)
+        except ConfigError:
+            continue  # not of this folder
+        if config is None:
+            continue
+        for folder, what in ((config.schemas, "schemas"), (config.output, "generated files")):
+            if directory.is_relative_to(root / folder):
+                raise ConfigError(
+                    f"{directory} is for the {what} of the project in {root}; run `specgen init` there, or in a folder of its own"
+                )
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,17 @@ def test_settings_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> N
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("inside", ["schemas", "schemas/robots", "mine_rl"])
+def test_a_folder_of_another_project(tmp_path: Path, inside: str) -> None:
+    assert invoke("init", str(tmp_path / "mine")).exit_code == OK
+    before = tree(tmp_path)
+    found = invoke("init", str(tmp_path / "mine" / inside))
+    assert found.exit_code == USAGE
+    assert f"of the project in {(tmp_path / 'mine').resolve()}; run `specgen init` there" in found.output
+    assert tree(tmp_path) == before
+    assert invoke("init", str(tmp_path / "mine" / "examples" / "other")).exit_code == OK
+
+
 def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "tests").write_text("mine")
     found = invoke("init", str(tmp_path))

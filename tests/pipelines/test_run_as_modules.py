@@ -85,3 +85,9 @@ def test_records_are_those_of_the_module_that_runs(tmp_path: Path, declared: str
     done = run_python("-m", "run_here.learner", *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [row["frames"] for row in read_log(tmp_path / "run" / "log.csv")] == [256]
+
+
+def test_it_is_run_when_all_of_it_is_defined() -> None:
+    module = generate({"learner.yaml": HEAD + ENV + PIPELINE}, "run_here")["learner.py"]
+    assert 0 < module.index("\nelse:\n    ") < module.index('\nif __name__ == "__main__":')
+    assert module.endswith(".main()\n")

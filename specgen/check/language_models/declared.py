@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from specgen.check.inherited import in_sight
 from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import TEMPLATES, CheckedLanguageModel, is_file
 from specgen.check.language_models.recorded import check_recorded
@@ -14,7 +15,7 @@ from specgen.check.model import Checked
 from specgen.check.python_source import python_source
 from specgen.check.sources import PythonSource
 from specgen.check.unseen import unseen
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
@@ -66,7 +67,6 @@ class _Checker:
         self.folders = folders
         self.done: dict[str, CheckedLanguageModel | None] = {}
         self.begun: list[str] = []
-        self.said: set[tuple[str, Span]] = set()
 
     def model(self, name: str) -> CheckedLanguageModel | None:
         """A model of the file; None for one with mistakes, and for one that is like such."""
@@ -89,8 +89,9 @@ class _Checker:
         model = self._made(name, base, mine)
         check_settings(model, mine)
         if not mine.has_errors:
-            self._check_recorded(model, mine)
-        self.sink.extend(mine.items)
+            self._check_recorded(model, base, mine)
+        own, like = self.file.whole_span("models", name), self.file.span("models", name, "like")
+        self.sink.extend(in_sight(item, own, like) for item in mine.items)
         return None if mine.has_errors else model
 
     def _lacks_values(self, name: str) -> bool:
@@ -99,15 +100,18 @@ class _Checker:
         nodes = (find(self.file.root, place) for place in (here, (*here, "causal_lm")))
         return any(isinstance(node, MappingNode) and node.lost for node in nodes)
 
-    def _check_recorded(self, model: CheckedLanguageModel, sink: Sink) -> None:
-        """Check what is recorded; what follows from fields of another model is said there alone."""
-        found = Sink()
+    def _check_recorded(
+        self, model: CheckedLanguageModel, base: CheckedLanguageModel | None, sink: Sink
+    ) -> None:
+        """Check what is recorded; what follows from fields of the model that it is like is said there alone."""
+        found, said = Sink(), Sink()
         check_recorded(model, found)
+        if base is not None:
+            check_recorded(base, said)
+        before = {(item.code, item.span) for item in said.items}
         for item in found.items:
-            place = (item.code, item.span)
-            if item.span.file == model.span.file and place not in self.said:
+            if (item.code, item.span) not in before:
                 sink.add(item)
-            self.said.add(place)
 
     def _like(self, name: str, other: str) -> CheckedLanguageModel | None:
         span = self.file.span("models", name, "like")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from specgen.check.inherited import in_sight
 from specgen.check.model import Checked
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.pipelines.parents import ParentPipeline, whole_pipelines
@@ -91,13 +92,8 @@ def check_pipelines(
 
 
 def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
-    """A finding on what a pipeline inherits, where it is mended, or allowed: at what it says itself, else at its `extends`."""
-    own = file.whole_span("pipelines", name)
-    if item.span.begins_in(own):
-        return item
-    # What is inherited may be right, and not go together with what a note tells of.
-    said = next((note for note in item.notes if note.span is not None and note.span.begins_in(own)), None)
-    at = file.span("pipelines", name, "extends") if said is None or said.span is None else said.span
-    notes = (Note("inherited from here", item.span), *(note for note in item.notes if note is not said))
-    help = "leave it out: write `drop` in its place" if item.help == "leave it out" else item.help
-    return replace(item, span=at, notes=notes, help=help)
+    """A finding on a pipeline, in its text; what it inherits is left out by a word of its own."""
+    shown = in_sight(item, file.whole_span("pipelines", name), file.span("pipelines", name, "extends"))
+    if shown is item or item.help != "leave it out":
+        return shown
+    return replace(shown, help="leave it out: write `drop` in its place")
