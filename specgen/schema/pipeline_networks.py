@@ -107,7 +107,7 @@ class NetworkBody(Declaration):
         support: of distributional action values, the values whose probabilities it gives.
         mixer: of a network that mixes the values of a team, which it is, in place of layers and head: `vdn`, their sum, or `qmix`.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
-        out: sizes that the loss leaves open, by their names.
+        out: sizes that the loss leaves open, by their names: of features, or how many quantiles of a value there are.
         per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
             `all`, parameters of its own for each, which sees what all observe.
         of: of a network of a group, the groups all of whose agents it sees.
@@ -134,7 +134,7 @@ class NetworkBody(Declaration):
     support: Support | None = None
     mixer: Annotated[Literal["vdn"] | Mixer | None, Field(union_mode="left_to_right")] = None
     in_: list[str] = Field(default_factory=list, alias="in")
-    out: dict[str, int] = Field(default_factory=dict)
+    out: dict[str, Size] = Field(default_factory=dict)
     per: Literal["group", "agent", "all"] | None = None
     of: list[str] = Field(default_factory=list)
     doc: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import specgen_std.losses
 import torch
-from specgen_runtime.modules import DistributionalQValueActor, QMixer
+from specgen_runtime.modules import DistributionalQValueActor, QMixer, QuantileQValueActor
 from specgen_runtime.objectives import LossModule
 from tensordict import TensorDict
 from tensordict.nn import (
@@ -25,7 +25,9 @@ from tests.objectives.language_models import batch as tokens
 
 N_OBS, N_ACT, N_AGENTS = 4, 2, 3
 
-DISCRETE = {"DQNLoss", "DistributionalDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss"}
+DISCRETE = {
+    "DQNLoss", "DistributionalDQNLoss", "QRDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss",
+}  # fmt: skip
 """Losses over actions that are one of `N_ACT`."""
 
 AGENTS = {"MAPPOLoss", "IPPOLoss"}
@@ -36,6 +38,9 @@ CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 
 OF_TOKENS = {"GRPOLoss", "DAPO", "CISPOLoss", "SFTLoss", "DistillationLoss"}
 """Losses of language models."""
+
+OWN = {"QRDQNLoss"}
+"""Losses that TorchRL does not have."""
 
 VALUES = {"DQNLoss": "action_value", "DiscreteCQLLoss": "action_value", "DDPGLoss": "state_action_value"}
 """What `value_network` writes, where it is not the value of a state."""
@@ -51,6 +56,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "CrossQLoss": {"target_entropy": -float(N_ACT)},
     "DistributionalDQNLoss": {"gamma": 0.9},
     "QMixerLoss": {"action_space": "one-hot"},
+    "QRDQNLoss": {"gamma": 0.9},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},
@@ -165,6 +171,9 @@ def network(loss: str, name: str) -> nn.Module:
     if loss == "DistributionalDQNLoss":
         scores = nn.Sequential(layers(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
         return DistributionalQValueActor(scores, torch.linspace(-2.0, 2.0, 5), action_space="one-hot")
+    if loss == "QRDQNLoss":
+        quantiles = nn.Sequential(layers(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
+        return QuantileQValueActor(quantiles, action_space="one-hot")
     out = {"value_network": VALUES.get(loss, "state_value"), "critic_network": "state_value"}.get(name)
     if name == "qvalue_network":
         out = "action_value" if loss in DISCRETE else "state_action_value"

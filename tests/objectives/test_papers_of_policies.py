@@ -61,6 +61,7 @@ FORMULAS = {
     "MAPPOLoss": "test_papers_of_policies.test_ppo_of_agents",
     "OnlineDTLoss": "test_online_dt.test_the_formula",
     "PPOLoss": "test_papers_of_policies.test_ppo",
+    "QRDQNLoss": "test_qr_dqn.test_the_formula",
     "REDQLoss": "test_papers_of_values.test_redq",
     "RNDLoss": "test_rnd.test_the_formula",
     "ReinforceLoss": "test_papers_of_policies.test_reinforce",

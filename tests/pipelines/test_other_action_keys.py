@@ -52,6 +52,17 @@ LEARNERS = {
     networks: {value_network: {mlp: [8]}}
     policy: {explore: {epsilon_greedy: {eps: 0.1}}}
 """ + REPLAYED,
+    "c51": """\
+    loss: DistributionalDQNLoss
+    networks: {value_network: {mlp: [8], support: {atoms: 11, low: -50, high: 0}}}
+    policy: {explore: {epsilon_greedy: {eps: 0.1}}}
+""" + REPLAYED.replace("    value_estimator: {td0: {gamma: 0.9}}\n", ""),
+    "qrdqn": """\
+    loss: QRDQNLoss
+    params: {several: {default: 6, min: 2}}
+    networks: {value_network: {mlp: [8], out: {quantiles: several}}}
+    policy: {explore: {epsilon_greedy: {eps: 0.1}}}
+""" + REPLAYED.replace("    value_estimator: {td0: {gamma: 0.9}}\n", ""),
     "td3": """\
     loss: TD3Loss
     networks: {actor_network: {mlp: [8]}, qvalue_network: {mlp: [8]}}
@@ -71,7 +82,7 @@ LEARNERS = {
 
 
 def _schema(name: str) -> str:
-    chosen = name == "dqn"
+    chosen = name in ("dqn", "c51", "qrdqn")
     action, pushed = ("categorical(2)", "(2 * push - 1)") if chosen else ('"float32[2] in [-1, 1]"', "push")
     return ENVS.format(name=name.title(), action=action, pushed=pushed) + LEARNERS[name]
 

@@ -329,6 +329,27 @@ chains:
       - LineariseRewards: {in_keys: [adversary.reward], out_keys: [reward]}
 """,
     ),
+    "features as many as a parameter says": (
+        "pipelines/ppo_rnd_mountain_car, chains/mountain_car, losses/ppo, losses/rnd",
+        """\
+    extends: PPORNDMountainCar
+    params: {features: {default: 32, min: 4}}
+    networks: {predictor_network: {out: {k: features}}, target_network: {out: {k: features}}}
+""",
+    ),
+    "quantiles of a chain with a mask": (
+        "chains/taxi, losses/dqn",
+        """\
+    env: TaxiTrain
+    networks: {value_network: {mlp: [64], out: {quantiles: 16}}}
+    policy: {explore: {epsilon_greedy: {eps: 0.1}}}
+    loss: {QRDQNLoss: {gamma: 0.97, double_dqn: true}}
+    data: {replay: {num_envs: 4, capacity: 50_000, batch_size: 64, warm_up_frames: 500, n_step: 3}}
+    target_updater: {hard: {interval: 200}}
+    optimizer: {adam: {lr: 1.0e-3}}
+    stop: {frames: 100_000}
+""",
+    ),
     "checkpoints without the buffer": (
         DQN,
         "    extends: DQNCartPole\n    checkpoint: {buffer: false}\n",

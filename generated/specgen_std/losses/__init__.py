@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6b3e6dcbe421a0f3bcd2157ea63d0ed4ad2db63140c32ae3055a1281a55fa334
+# specgen: sha256=70ae339ba4e2993e583c06f3e0f8e42761afd8d127f7c9e14acc86b2ecb060ad
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -17,7 +17,7 @@ from .decision_transformer import (
 from .distillation import DistillationLoss, DistillationLossOutput, DistillationLossTerms
 from .dqn import (
     DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
-    DistributionalDQNLossTerms,
+    DistributionalDQNLossTerms, QRDQNLoss, QRDQNLossOutput, QRDQNLossTerms,
 )
 from .gail import GAILLoss, GAILLossOutput, GAILLossTerms
 from .grpo import (
@@ -70,10 +70,10 @@ __all__ = [
     "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
     "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
     "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
-    "PPOObjectiveTerms", "QMixerLoss", "QMixerLossOutput", "QMixerLossTerms", "REDQLoss", "REDQLossOutput",
-    "REDQLossTerms", "RNDLoss", "RNDLossOutput", "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput",
-    "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms",
-    "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput",
-    "TD3QvalueTerms",
+    "PPOObjectiveTerms", "QMixerLoss", "QMixerLossOutput", "QMixerLossTerms", "QRDQNLoss", "QRDQNLossOutput",
+    "QRDQNLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
+    "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1859256692def93eec13b4a2cf13d0e51cea9198feca40911cf9dc87aa89f30d
+# specgen: sha256=7e6f113c2e0100deb31b8e57fe2cf1792054ea1ec0a43dfcae730b82ae172d94
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
-    "DistributionalDQNLossTerms",
+    "DistributionalDQNLossTerms", "QRDQNLoss", "QRDQNLossOutput", "QRDQNLossTerms",
 ]
 
 
@@ -239,7 +239,7 @@ class DistributionalDQNLossTerms(NamedTuple):
     loss: Tensor
     """[*batch], before the reduction"""
     priority: Tensor
-    """[*batch, 1]; the squared temporal-difference error"""
+    """[*batch, 1]; the loss of each sample"""
 
 
 def distributional_dqn_loss(
@@ -261,6 +261,7 @@ def distributional_dqn_loss(
     """
     # losses.DistributionalDQNLoss.let
     with torch.no_grad():
+        discount = torch.where(terminated, 0.0, gamma**steps_to_next_obs)
         next_values = (torch.exp(value_network_frozen_next) * support[:, None]).sum(dim=-2)
         best = next_values.argmax(dim=-1)
         masses = torch.exp(
@@ -268,7 +269,7 @@ def distributional_dqn_loss(
                 next_log_p, -1, best[..., None, None].expand(*best.shape, next_log_p.shape[-2], 1)
             ).squeeze(-1)
         )
-        places = reward + torch.where(terminated, 0.0, gamma**steps_to_next_obs) * support
+        places = reward + discount * support
         goal = project(masses, places, support).detach()
     cross_entropy = -(
         goal
@@ -297,7 +298,7 @@ class DistributionalDQNLoss(LossModule):
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over; the one-step return does not read it
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        priority: td_error; the squared temporal-difference error
+        priority: td_error; the loss of each sample
         priority_weight: priority_weight; importance weights of the samples
         steps_to_next_obs: steps_to_next_obs; how many steps lie between the two records
         action_value: action_value; written by value_network
@@ -447,6 +448,242 @@ class DistributionalDQNLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class QRDQNLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the loss of each sample"""
+
+
+def qrdqn_loss(
+    value_network_now: Tensor, next_quantiles: Tensor, choosing: Tensor, action: Tensor, reward: Tensor,
+    terminated: Tensor, steps_to_next_obs: Tensor, *, gamma: Tensor, kappa: float,
+) -> QRDQNLossTerms:
+    """The terms of `QRDQNLoss`, one value per sample.
+
+    Args:
+        value_network_now: float32 [*batch, quantiles, n_actions], from `value_network`.
+        next_quantiles: float32 [*batch, quantiles, n_actions], from `value_network`.
+        choosing: float32 [*batch, quantiles, n_actions], from `value_network`.
+        action: int64 [*batch]; what was done.
+        reward: float32 [*batch, 1]; what came of it.
+        terminated: bool [*batch, 1]; whether the next state is terminal and has no value.
+        steps_to_next_obs: float32 [*batch, 1]; how many steps lie between the two records.
+        gamma: the discount of one step.
+        kappa: the distance up to which errors count squared.
+    """
+    # losses.QRDQNLoss.let
+    with torch.no_grad():
+        discount = torch.where(terminated, 0.0, gamma**steps_to_next_obs)
+    quantiles = torch.gather(
+        value_network_now, -1, action[..., None, None].expand(*action.shape, value_network_now.shape[-2], 1)
+    ).squeeze(-1)
+    best = choosing.mean(dim=-2).argmax(dim=-1)
+    with torch.no_grad():
+        goal = (
+            reward
+            + discount
+            * torch.gather(
+                next_quantiles, -1, best[..., None, None].expand(*best.shape, next_quantiles.shape[-2], 1)
+            ).squeeze(-1)
+        ).detach()
+    error = goal[..., None, :] - quantiles.unsqueeze(-1)
+    far = torch.abs(error)
+    huber = torch.where(far <= kappa, 0.5 * error**2, kappa * (far - 0.5 * kappa)) if kappa > 0 else None
+    above = 2 * torch.arange(quantiles.shape[-1], dtype=torch.int64, device=quantiles.device) + 1
+    weight = torch.where(error < 0, 2 * quantiles.shape[-1] - above[:, None], above[:, None])
+    regression = (weight.to(torch.float32) * (not_none(huber) if kappa > 0 else far)).mean(dim=-1).sum(
+        dim=-1
+    ) / (2 * quantiles.shape[-1])
+    # losses.QRDQNLoss.terms
+    loss = regression
+    # losses.QRDQNLoss.writes
+    with torch.no_grad():
+        priority = regression.detach().unsqueeze(-1)
+    return QRDQNLossTerms(loss=loss, priority=priority)
+
+
+class QRDQNLoss(LossModule):
+    """The loss of deep Q-learning with quantile regression (Dabney et al. 2018, algorithm 1): N quantiles
+    of the value of the chosen action, at the probabilities p_i = (i - 1/2) / N, move towards those of
+    the return. With u = goal_j - quantile_i it is sum_i mean_j |p_i - (u < 0)| H(u), where H(u) is u**2
+    / 2 up to `kappa` and `kappa` (|u| - `kappa` / 2) beyond (eq. 10); with `kappa` 0 it is |p_i - (u <
+    0)| |u| (eq. 8). The next action is the greedy one of the target network, or, with `double_dqn`, of
+    the trained network.
+
+    `loss` trains `value_network`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the loss of each sample
+        priority_weight: priority_weight; importance weights of the samples
+        steps_to_next_obs: steps_to_next_obs; how many steps lie between the two records
+        action_value: action_value; written by value_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        steps_to_next_obs: NestedKey = "steps_to_next_obs"
+        action_value: NestedKey = "action_value"
+
+    supported_value_estimators = None
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "steps_to_next_obs": 1,
+        "action_value": 2,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "gamma": {"at_least": 0, "at_most": 1},
+        "kappa": {"at_least": 0},
+    }
+    out_keys: ClassVar[list[str]] = ["loss"]
+
+    value_network: TensorDictModuleBase
+    value_network_params: TensorDictParams
+    target_value_network_params: TensorDictParams
+    gamma: Coefficient[Tensor, float]
+    delay_value: bool
+    kappa: float
+    double_dqn: bool
+    action_space: ActionSpace
+    var_nums: tuple[int, ...] | None
+
+    def __init__(
+        self, value_network: nn.Module, *, gamma: float = 0.99, delay_value: bool = True, kappa: float = 1.0,
+        double_dqn: bool = False, action_space: ActionSpaceName | TensorSpec | None = None,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        """The loss of deep Q-learning with quantile regression (Dabney et al. 2018, algorithm 1): N quantiles
+        of the value of the chosen action, at the probabilities p_i = (i - 1/2) / N, move towards those of
+        the return.
+
+        Args:
+            value_network: quantiles of the value of each action, from the lowest probability on; a
+                `QuantileQValueActor`.
+            gamma: the discount of one step. Defaults to 0.99, >= 0, <= 1.
+            delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
+                Defaults to True.
+            kappa: the distance up to which errors count squared. Defaults to 1.0, >= 0.
+            double_dqn: let the trained network choose the next action. Defaults to False.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
+                default what the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
+
+        Raises:
+            TypeError: if a network is not a module, or something else is given for a number.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__()
+        gamma = float_param("gamma", gamma, at_least=0, at_most=1)
+        kappa = float_param("kappa", kappa, at_least=0)
+        if double_dqn and not delay_value:
+            raise ValueError("double_dqn=True needs delay_value=True")
+        self.delay_value = delay_value
+        self.kappa = kappa
+        self.double_dqn = double_dqn
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        network, self.action_space, self.var_nums = as_qvalue_network(
+            value_network, action_space, self.tensor_keys.action
+        )
+        self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        add_coefficient(self, "gamma", gamma)
+        self._place_buffers(device)
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            keys.action,
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def _further_keys(self) -> list[NestedKey]:
+        keys = self.tensor_keys
+        return [keys.steps_to_next_obs]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        value_network = self.functional_network("value_network")
+        # losses.QRDQNLoss.let
+        value_network_now = value_network.live(tensordict, keys.action_value)
+        with torch.no_grad():
+            next_quantiles = value_network.target(next_tensordict, keys.action_value)
+            choosing = (
+                value_network.frozen(next_tensordict, keys.action_value)
+                if self.double_dqn
+                else next_quantiles
+            )
+        terms = qrdqn_loss(
+            value_network_now,
+            next_quantiles,
+            choosing,
+            action_index(
+                self._read(tensordict, keys.action, "action"),
+                value_network_now[..., 0, :],
+                self.action_space,
+                self.var_nums,
+            ),
+            self._read_signal(next_tensordict, keys.reward, "reward"),
+            self._read_signal(next_tensordict, keys.terminated, "terminated"),
+            self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32),
+            gamma=self.gamma,
+            kappa=self.kappa,
+        )
+        self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> QRDQNLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            steps_to_next_obs: NestedKey | None = ...,
+            action_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> QRDQNLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> Tensor: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
 if TYPE_CHECKING:
 
     class DQNLossOutput(TypedTensorDict[
@@ -461,5 +698,11 @@ if TYPE_CHECKING:
     ]):
         """What `DistributionalDQNLoss` returns."""
 
+    class QRDQNLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss"], Float[Tensor, "*batch"],
+    ]):
+        """What `QRDQNLoss` returns."""
+
 else:
-    DQNLossOutput = DistributionalDQNLossOutput = TensorDict
+    DQNLossOutput = DistributionalDQNLossOutput = QRDQNLossOutput = TensorDict

@@ -70,6 +70,7 @@ from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear,
 from specgen_runtime.modules.networks.own import MakesLayers, own_layers
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
+from specgen_runtime.modules.quantile_qvalue import QuantileQValueActor, QuantileQValueModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
 from specgen_runtime.modules.qvalue_networks import as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.random_policy import RandomPolicy
@@ -156,6 +157,8 @@ __all__ = [
     "QMixer",
     "QValueActor",
     "QValueModule",
+    "QuantileQValueActor",
+    "QuantileQValueModule",
     "RandomPolicy",
     "ReparamGradientStrategy",
     "RunningMeanStd",

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from tensordict.nn import TensorDictModuleBase, dispatch
 from torch import Tensor, nn
 
-from specgen_runtime.interop.torchrl_specs import own_spec
-from specgen_runtime.modules.action_space import (
-    ActionSpace,
-    ActionSpaceName,
-    entry,
-    find_action_space,
-    find_var_nums,
-    greedy_action,
-    known_leaf,
-)
-from specgen_runtime.modules.sequences import PlainSequence
+from specgen_runtime.modules.action_space import ActionSpaceName, entry
+from specgen_runtime.modules.greatest_mean import GreatestMean, GreatestMeanActor
+from specgen_runtime.modules.value_module import value_module
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -60,7 +51,7 @@ class DistributionalDQNnet(TensorDictModuleBase):  # type: ignore[misc]
         return tensordict
 
 
-class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
+class DistributionalQValueModule(GreatestMean):
     """Chooses the action whose value is the greatest in the mean; of equal ones, the first.
 
     A `"mult-one-hot"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
@@ -96,55 +87,31 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         var_nums: Sequence[int] | None = None,
         spec: TensorSpec | None = None,
     ) -> None:
-        super().__init__()
-        spec = own_spec(spec)
-        value_key = "action_value" if action_value_key is None else action_value_key
-        keys = ["action", value_key] if out_keys is None else list(out_keys)
-        if len(keys) != 2:
-            raise ValueError(
-                f"out_keys must be the action and the log-probabilities of its atoms, got {keys}"
-            )
+        what = "log-probabilities of atoms"
+        super().__init__(what, action_space, action_value_key, action_mask_key, out_keys, var_nums, spec)
         if support.ndim != 1:
             raise ValueError(f"support must have shape (n_atoms,), got {tuple(support.shape)}")
-        self.in_keys = [value_key] if action_mask_key is None else [value_key, action_mask_key]
-        self.out_keys = keys
-        self.action_value_key: NestedKey = value_key
-        self.action_mask_key = action_mask_key
-        self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
-        self.var_nums = find_var_nums(self.action_space, var_nums, spec, action_key=keys[0])
-        self.spec = spec
-        leaf = known_leaf(spec, keys[0])
-        self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
         self.register_buffer("support", support)
 
-    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the action and the log-probabilities of the atoms.
+    def means(self, read: Tensor) -> Tensor:
+        """The mean of the value of each action, `(*batch, n_actions)`.
+
+        Args:
+            read: log-probabilities of the atoms, `(*batch, n_atoms, n_actions)`.
 
         Raises:
-            KeyError: the log-probabilities or the mask are missing.
             ValueError: there is another number of atoms than `support` has.
         """
-        owner = "DistributionalQValueModule"
-        log_probs = entry(
-            tensordict, self.action_value_key, owner=owner, role="the log-probabilities of atoms"
-        )
         n_atoms = self.support.shape[0]
-        if log_probs.ndim < 2 or log_probs.shape[-2] != n_atoms:
+        if read.ndim < 2 or read.shape[-2] != n_atoms:
             raise ValueError(
                 f"log-probabilities of {n_atoms} atoms must have shape (*batch, {n_atoms}, n_actions),"
-                f" {self.action_value_key!r} has {tuple(log_probs.shape)}"
+                f" {self.action_value_key!r} has {tuple(read.shape)}"
             )
-        values = (log_probs.exp() * self.support.to(log_probs.device).unsqueeze(-1)).sum(-2)
-        if self.action_mask_key is not None:
-            mask = entry(tensordict, self.action_mask_key, owner=owner, role="the action mask")
-            values = torch.where(mask, values, torch.finfo(values.dtype).min)
-        action = greedy_action(values, self.action_space, self._dtype, self.var_nums)
-        tensordict.update(dict(zip(self.out_keys, (action, log_probs), strict=True)))
-        return tensordict
+        return (read.exp() * self.support.to(read.device).unsqueeze(-1)).sum(-2)
 
 
-class DistributionalQValueActor(PlainSequence):
+class DistributionalQValueActor(GreatestMeanActor):
     """A network of the atoms of action values, their log-softmax, and the choice of the action of the greatest mean.
 
     Args:
@@ -152,13 +119,14 @@ class DistributionalQValueActor(PlainSequence):
             `in_keys`; a tensordict module must write `action_value_key`.
         support: the values of the atoms, shape `(n_atoms,)`.
         in_keys: what a plain module reads. Defaults to `["observation"]`.
-        spec: of the action, or a composite that holds it under `"action"`.
+        spec: of the action, or a composite that holds it under `action_key`.
         action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
         action_value_key: defaults to `"action_value"`.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
         make_log_softmax: whether scores have to be turned into log-probabilities; not if `module` is a
             `DistributionalDQNnet`.
         var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
+        action_key: defaults to `"action"`.
 
     Raises:
         KeyError: a tensordict module does not write the action values.
@@ -179,16 +147,9 @@ class DistributionalQValueActor(PlainSequence):
         action_mask_key: NestedKey | None = None,
         make_log_softmax: bool = True,
         var_nums: Sequence[int] | None = None,
+        action_key: NestedKey = "action",
     ) -> None:
-        if isinstance(module, TensorDictModuleBase):
-            if action_value_key not in module.out_keys:
-                raise KeyError(f"the module does not write {action_value_key!r}; it writes {module.out_keys}")
-        elif isinstance(module, nn.Module):
-            inputs = ["observation"] if in_keys is None else list(in_keys)
-            module = TensorDictModule(module, in_keys=inputs, out_keys=[action_value_key])
-        else:
-            raise TypeError(f"module must be an nn.Module, got {type(module).__name__}")
-        modules = [module]
+        modules = [value_module(module, in_keys, action_value_key)]
         if make_log_softmax and not isinstance(module, DistributionalDQNnet):
             modules.append(DistributionalDQNnet(in_keys=[action_value_key], out_keys=[action_value_key]))
         choice = DistributionalQValueModule(
@@ -196,18 +157,10 @@ class DistributionalQValueActor(PlainSequence):
             support=support,
             action_value_key=action_value_key,
             action_mask_key=action_mask_key,
+            out_keys=[action_key, action_value_key],
             var_nums=var_nums,
             spec=spec,
         )
-        super().__init__(*modules, choice)
-        self.action_space: ActionSpace = choice.action_space
-        self.var_nums = choice.var_nums
-        self.action_value_key: NestedKey = action_value_key
+        super().__init__(modules, choice)
         self.make_log_softmax = make_log_softmax
         self.register_buffer("support", support)
-        self._spec = choice.spec
-
-    @property
-    def spec(self) -> TensorSpec | None:
-        """The spec of the action, as it was given."""
-        return self._spec

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from tensordict.nn import TensorDictModuleBase, dispatch
 from torch import Tensor, nn
 
 from specgen_runtime.interop.torchrl_specs import own_spec
@@ -21,6 +21,7 @@ from specgen_runtime.modules.action_space import (
     split_choices,
 )
 from specgen_runtime.modules.sequences import PlainSequence
+from specgen_runtime.modules.value_module import value_module
 from specgen_runtime.specs import MultiOneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -168,16 +169,9 @@ class QValueActor(PlainSequence):
         var_nums: Sequence[int] | None = None,
     ) -> None:
         value_key = "action_value" if action_value_key is None else action_value_key
-        if isinstance(module, TensorDictModuleBase):
-            if value_key not in module.out_keys:
-                raise KeyError(f"the module does not write {value_key!r}; it writes {module.out_keys}")
-            if in_keys is not None and list(in_keys) != list(module.in_keys):
-                raise ValueError(f"in_keys are {list(in_keys)}, but the module reads {module.in_keys}")
-        elif isinstance(module, nn.Module):
-            inputs = ["observation"] if in_keys is None else list(in_keys)
-            module = TensorDictModule(module, in_keys=inputs, out_keys=[value_key])
-        else:
-            raise TypeError(f"module must be an nn.Module, got {type(module).__name__}")
+        network = value_module(module, in_keys, value_key)
+        if in_keys is not None and list(in_keys) != list(network.in_keys):
+            raise ValueError(f"in_keys are {list(in_keys)}, but the module reads {network.in_keys}")
         choice = QValueModule(
             action_space=action_space,
             action_value_key=value_key,
@@ -190,7 +184,7 @@ class QValueActor(PlainSequence):
             var_nums=var_nums,
             spec=spec,
         )
-        super().__init__(module, choice)
+        super().__init__(network, choice)
         self.action_space: ActionSpace = choice.action_space
         self.var_nums = choice.var_nums
         self.action_value_key: NestedKey = value_key

@@ -90,7 +90,7 @@ class ActingReader:
             help = "take a loss with a policy, or with values of actions"
             if values is not None:
                 shape = f"`{values.name}` gives {values.role.value}"
-                help = f"{shape}, and a pipeline acts by one value for each action: write the loop over this loss by hand"
+                help = f"{shape}, and a pipeline acts by one value of each action, or quantiles of it: write the loop over this loss by hand"
             self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action", help=help))
             return ()
         chosen = list({one.group: one for one in reversed(able)}.values())

@@ -83,9 +83,9 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
                 yield key
             if log_prob is not None:
                 yield log_prob
-        case QValueHead(action, support=support):
+        case QValueHead(action, distribution=distribution):
             yield from ((*action.key[:-1], "action_value"), action.key)
-            if support is None:
+            if distribution is None:
                 yield (*action.key[:-1], "chosen_action_value")
         case ModelHead(written=keys):
             yield from keys

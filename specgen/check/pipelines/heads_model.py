@@ -106,14 +106,33 @@ class ValueSupport:
     low: Setting
     high: Setting
 
+    @property
+    def count(self) -> Setting:
+        """How many numbers the network gives of each action."""
+        return self.atoms
+
+
+@dataclass(frozen=True)
+class ValueQuantiles:
+    """The quantiles of values that a network gives: how many."""
+
+    count: Setting | int
+
 
 @dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, or its distribution over a support; the largest is chosen."""
+    """The head of a network of action values, of which the largest is chosen.
+
+    Attributes:
+        action: what it chooses.
+        mask: the key of what says which actions are allowed.
+        distribution: what it gives of the distribution of each value, of which the largest mean is chosen; None of one that
+            gives the value.
+    """
 
     action: Entry
     mask: Key | None = None
-    support: ValueSupport | None = None
+    distribution: ValueSupport | ValueQuantiles | None = None
 
     @property
     def masks(self) -> tuple[Key, ...]:

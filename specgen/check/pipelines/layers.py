@@ -229,11 +229,11 @@ class LayersReader:
     # ------------------------------------------------------------------ sizes
 
     def _sizes(self, name: str, field: str, sizes: Sequence[int | str]) -> tuple[int | Setting, ...] | None:
-        made = [self._size(name, size, field, index) for index, size in enumerate(sizes)]
+        made = [self.size(name, size, field, index) for index, size in enumerate(sizes)]
         found = tuple(size for size in made if size is not None)
         return found if len(found) == len(made) else None
 
-    def _size(self, name: str, size: int | str, *field: str | int) -> int | Setting | None:
+    def size(self, name: str, size: int | str, *field: str | int) -> int | Setting | None:
         """The size of a layer, or the hyper-parameter that says it."""
         place = ("networks", name, *field)
         if isinstance(size, str):
@@ -251,9 +251,9 @@ class LayersReader:
             self.sink.add(rules.CHOICE.at(self._span(name, "lstm"), message, help=help))
         agents = None if self.group is None else self.group.size
         if body.gru is not None:
-            size = self._size(name, body.gru, "gru")
+            size = self.size(name, body.gru, "gru")
             return None if size is None else Recurrence("gru", size, agents)
-        size = None if body.lstm is None else self._size(name, body.lstm, "lstm")
+        size = None if body.lstm is None else self.size(name, body.lstm, "lstm")
         return None if size is None else Recurrence("lstm", size, agents)
 
     def _own(self, name: str, body: NetworkBody) -> OwnLayers | None:
@@ -276,7 +276,7 @@ class LayersReader:
             help = "say it: `features: 64`"
             self.sink.add(rules.MISSING_PART.at(self._span(name, "python"), message, help=help))
             return None
-        size = self._size(name, body.features, "features")
+        size = self.size(name, body.features, "features")
         return None if size is None else OwnLayers(source, size)
 
     def _embedding(self, name: str, body: NetworkBody, inputs: tuple[Entry, ...]) -> int | Setting | None:
@@ -287,7 +287,7 @@ class LayersReader:
             message = f"`embedding` stands for one of finitely many, and `{name}` reads {read}"
             self.sink.add(rules.NETWORK_INPUT.at(self._span(name, "embedding"), message, help="leave it out"))
             return None
-        return self._size(name, body.embedding, "embedding")
+        return self.size(name, body.embedding, "embedding")
 
     def _convolutions(
         self, name: str, body: NetworkBody, inputs: tuple[Entry, ...]

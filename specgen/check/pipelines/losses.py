@@ -19,6 +19,7 @@ from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.check.pipelines.said_by_networks import said_by_network
 from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.pipelines.when_given import Given, asked_numbers
@@ -193,10 +194,8 @@ def _arguments(
         param = params.get(key.text)
         if param is None:
             known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
-            help = known or f"its arguments are {', '.join(sorted(params))}"
-            valued = next((one.name for one in loss.networks if "support" in one.buffers), None)
-            if valued is not None and key.text in ("atoms", "v_min", "v_max"):
-                help = f"the network says it: `{valued}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
+            listed = f"its arguments are {', '.join(sorted(params))}"
+            help = said_by_network(loss, key.text) or known or listed
             message = f"`{loss.name}` has no argument `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
         elif _is_number(param, value):

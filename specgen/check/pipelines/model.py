@@ -82,8 +82,10 @@ class PipelineNetwork:
         role: the loss's network.
         group: the agents that it is of; None where there is one only.
         per: how those share it.
+        sizes: hyper-parameters that say how large it is, what it writes.
         layers: its layers in front of the head.
-        outputs: how many numbers its last layer gives.
+        outputs: how many numbers its last layer gives, times those that `sizes` are; of the values of actions, for each
+            number of their distribution.
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
@@ -98,6 +100,7 @@ class PipelineNetwork:
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
+    sizes: tuple[Setting, ...] = ()
 
     @property
     def attribute(self) -> str:

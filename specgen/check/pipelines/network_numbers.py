@@ -11,6 +11,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as rules
+from specgen.expr.sizes import Dim
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -44,11 +45,15 @@ class NetworkNumbers:
     def no_support(self) -> None:
         """Report a support of a network that gives no distribution of values."""
         span = self.file.key_span(*self.path, "networks", self.name, "support")
-        message = f"`{self.loss}` asks `{self.name}` for no distribution of values"
+        message = f"`{self.loss}` asks `{self.name}` for no probabilities of values"
         self.sink.add(forms.SUPPORT.at(span, message, help="leave it out"))
 
-    def support(self) -> ValueSupport | None:
-        """The values of a distributional network; None after reporting a mistake."""
+    def support(self, size: Dim) -> ValueSupport | None:
+        """The values of a distributional network; None after reporting a mistake.
+
+        Args:
+            size: how many the loss takes: a name, where it leaves that open.
+        """
         place = ("networks", self.name, "support")
         found = [
             self.numbers.setting(*place, field, owner=self.name, fact=fact)
@@ -69,6 +74,10 @@ class NetworkNumbers:
         if low.default >= high.default:
             message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
             self.sink.add(rules.OUT_OF_RANGE.at(low.span, message))
+            return None
+        if isinstance(size, int) and atoms.default != size:
+            message = f"`{self.loss}` takes the probabilities of {size} values, got {atoms.default:g}"
+            self.sink.add(forms.SUPPORT.at(atoms.span, message, help=f"write `atoms: {size}`"))
             return None
         return ValueSupport(atoms, low, high)
 

@@ -16,13 +16,15 @@ from specgen.check.pipelines.heads_model import (
     PolicyHead,
     QValueHead,
     ValueHead,
+    ValueQuantiles,
+    ValueSupport,
 )
 from specgen.check.pipelines.language_models import LanguageModelReader
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.mixers import MixerReader
-from specgen.check.pipelines.model import PipelineNetwork
+from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader
@@ -100,7 +102,7 @@ class NetworkReader:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
         several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)
-        if several or not set(role.buffers) <= {"support"}:
+        if several or (role.buffers and not _of_a_support(role)):
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
@@ -117,7 +119,7 @@ class NetworkReader:
         found = self._head(name, role, body)
         if layers is None or found is None:
             return None
-        head, outputs = found
+        head, outputs, sizes = found
         report_unused_settings(self.file, self.path, name, body, layers, self.sink)
         if not self._asks_for_sizes(name, role, body):
             return None
@@ -132,6 +134,7 @@ class NetworkReader:
             role=role,
             layers=layers,
             outputs=outputs,
+            sizes=sizes,
             head=head,
             doc=" ".join(body.doc.split()),
             span=span,
@@ -223,38 +226,44 @@ class NetworkReader:
                 found += [entry for entry in self.env.actions if one == "action"]
         return self.seen.with_other_groups(body, found)
 
-    def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
+    def _head(
+        self, name: str, role: LossNetwork, body: NetworkBody
+    ) -> tuple[Head, int, tuple[Setting, ...]] | None:
+        """The head, and how many numbers its last layer gives: the product of one that is known and of others."""
         if role.policy or self.actions.gives_action(role):
             key = self.actions.key(name)
             if key is None:
                 return None
             found = self.policies.head(name, role, body, self.env.actions, key)
-            return None if found is None else (found, found.outputs)
+            return None if found is None else (found, found.outputs, ())
         for field in _OF_POLICIES:
             if getattr(body, field):
                 span = self.file.key_span(*self.path, "networks", name, field)
                 message = f"`{name}` is no policy, and has no `{field}`"
                 self.sink.add(rules.DISTRIBUTION.at(span, message, help="leave it out"))
                 return None
-        if role.action is not None and len(role.value.dims) == 1 + bool(role.buffers):
-            return self._qvalue(name, role, body)
+        if role.action is not None and len(role.value.dims) <= 2:
+            valued = self._qvalue(name, role, body)
+            return None if valued is None else (*valued, ())
         if body.support is not None:
             self._numbers_of(name, body).no_support()
             return None
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
+        known = math.prod(size for size in sizes if isinstance(size, int))
+        open = tuple(size for size in sizes if isinstance(size, Setting))
         if role.kept:
-            return FeatureHead(), math.prod(size for size in sizes if size is not None)
+            return FeatureHead(), known, open
         (output, _), *_ = role.outputs
         key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
-        return ValueHead(key), math.prod(size for size in sizes if size is not None)
+        return ValueHead(key), known, open
 
-    def _size(self, name: str, size: Dim, body: NetworkBody) -> int | None:
+    def _size(self, name: str, size: Dim, body: NetworkBody) -> int | Setting | None:
         if isinstance(size, int):
             return size
         if str(size) in body.out:
-            return body.out[str(size)]
+            return self.layers.size(name, body.out[str(size)], "out", str(size))
         action = self.env.actions[0] if len(self.env.actions) == 1 else None
         if str(size) == "n_actions" and action is not None and action.spec.n:
             return action.spec.classes
@@ -288,20 +297,31 @@ class NetworkReader:
             help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
             self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
             return None
-        if not role.buffers:
-            if body.support is not None:
-                self._numbers_of(name, body).no_support()
-                return None
+        if body.support is not None and not _of_a_support(role):
+            self._numbers_of(name, body).no_support()
+            return None
+        if len(role.value.dims) == 1:
             return QValueHead(action, self._mask(action)), action.spec.classes
         if self.loss.group is not None:
             span = self.file.key_span(*self.path, "networks", name)
             message = (
                 f"distributions of the values of actions of `{self.loss.group.name}` are not available yet"
             )
-            help = "take `DQNLoss`, which learns their means, and leave out `support`"
+            help = f"take `DQNLoss`, which learns their means, and leave out `{'support' if role.buffers else 'out'}`"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
             return None
-        support = self._numbers_of(name, body).support()
-        if support is None:
+        size = role.value.sizes[0]
+        distribution: ValueSupport | ValueQuantiles | None
+        if role.buffers:
+            distribution = self._numbers_of(name, body).support(size)
+        else:
+            count = self._size(name, size, body)
+            distribution = None if count is None else ValueQuantiles(count)
+        if distribution is None:
             return None
-        return QValueHead(action, self._mask(action), support), action.spec.classes
+        return QValueHead(action, self._mask(action), distribution), action.spec.classes
+
+
+def _of_a_support(role: LossNetwork) -> bool:
+    """Whether a network gives the probabilities of values that a buffer of it holds, for each action."""
+    return set(role.buffers) == {"support"} and role.action is not None and len(role.value.dims) == 2

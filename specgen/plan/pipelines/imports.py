@@ -65,6 +65,7 @@ _MODULES = (
     "ProbabilisticActor",
     "QMixer",
     "QValueActor",
+    "QuantileQValueActor",
     "SafeModule",
     "SafeSequential",
     "ScaledBeta",

@@ -65,14 +65,16 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     uses: set[str] = set()
     layers = network.layers
     modules, front, size, reads = _front(network.name.replace(".", "_"), layers, uses)
-    outputs = str(network.outputs)
-    if isinstance(network.head, QValueHead) and network.head.support is not None:
-        outputs = f"(config.{network.head.support.atoms.name}, {outputs})"
+    outputs = " * ".join(map(_number, network.sizes)) or str(network.outputs)
+    if network.sizes and network.outputs != 1:
+        outputs += f" * {network.outputs}"
+    if isinstance(network.head, QValueHead) and network.head.distribution is not None:
+        outputs = f"({_number(network.head.distribution.count)}, {outputs})"
     words = [f"in_features={size}", f"out_features={outputs}"]
     name = "MLP"
     if network.group is not None and network.per != "group":
         name, central = "MultiAgentMLP", literal(network.per == "all" and not layers.sights)
-        words = [f"n_agent_inputs={size}", f"n_agent_outputs={network.outputs}"]
+        words = [f"n_agent_inputs={size}", f"n_agent_outputs={outputs}"]
         words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
     cells = [_number(cell) for cell in layers.cells]
     uses.add(name)

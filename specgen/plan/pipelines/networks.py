@@ -15,6 +15,8 @@ from specgen.check.pipelines.heads_model import (
     PolicyHead,
     QValueHead,
     ValueHead,
+    ValueQuantiles,
+    ValueSupport,
 )
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
 from specgen.check.pipelines.model import PipelineNetwork, Setting
@@ -33,13 +35,21 @@ from specgen.plan.pipelines.layers import (
 )
 from specgen.plan.spec_text import key_text
 
+_QVALUE_ACTORS = {
+    type(None): "QValueActor",
+    ValueSupport: "DistributionalQValueActor",
+    ValueQuantiles: "QuantileQValueActor",
+}
+
 
 def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     """Plan `def value_network() -> QValueActor`, which makes a network with new weights."""
     policy = network.head if isinstance(network.head, PolicyHead) else None
     valued = policy is not None and any(one.value is not None for one in policy.actions)
-    distributional = isinstance(network.head, QValueHead) and network.head.support is not None
+    values = network.head.distribution if isinstance(network.head, QValueHead) else None
+    distributional = values is not None and isinstance(values.count, Setting)
     sized = isinstance(network.head, MixerHead) and isinstance(network.head.hidden, Setting)
+    sized = sized or bool(network.sizes)
     args = _arguments(network.layers, config, also=valued or distributional or sized)
     if policy is not None and not policy.certain:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
@@ -126,14 +136,16 @@ def _doc(network: PipelineNetwork) -> list[str]:
                 f"`{one.action.dotted}`, {_type(one.action)}"
                 for one in actions
             )
-        case QValueHead(support=support) if support is not None:
+        case QValueHead(distribution=ValueSupport()):
             gives = f"log-probabilities of the values of each of {network.outputs} actions"
+        case QValueHead(distribution=ValueQuantiles()):
+            gives = f"quantiles of the value of each of {network.outputs} actions"
         case QValueHead():
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
-            gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
+            gives = f"`{'.'.join(key)}`, float32 [{_size(network)}]"
         case FeatureHead():
-            gives = f"{network.outputs} features"
+            gives = f"{_size(network)} features"
     agents = {
         "group": " One for all agents, each by itself.",
         "agent": " Each agent has parameters of its own.",
@@ -143,6 +155,12 @@ def _doc(network: PipelineNetwork) -> list[str]:
     if layers.sights:
         more = " One for all agents." if network.per == "group" else " Each agent has parameters of its own."
     return list(wrapped(f"{doc}Make a network from {reads}, to {gives}.{more}"))
+
+
+def _size(network: PipelineNetwork) -> str:
+    """How many numbers a network gives: `64`, or `k`, which the configuration says."""
+    known = [str(network.outputs)] if network.outputs != 1 or not network.sizes else []
+    return " * ".join([*(size.name for size in network.sizes), *known])
 
 
 def _type(entry: Entry) -> str:
@@ -179,8 +197,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 return [f"return {value}"], "ValueOperator", uses
             uses.add("SafeSequential")
             return [f"return SafeSequential({', '.join((*made.modules, value))})"], "SafeSequential", uses
-        case QValueHead(action, mask, support):
-            name = "QValueActor" if support is None else "DistributionalQValueActor"
+        case QValueHead(action, mask, distribution):
+            name = _QVALUE_ACTORS[type(distribution)]
             space = "one-hot" if action.spec.kind == "onehot" else "categorical"
             words = [layers, f"in_keys={inputs}"]
             if made.modules:
@@ -190,12 +208,12 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 words = [f"SafeSequential({', '.join((*made.modules, last))})"]
             words.append(f"action_space={literal(space)}")
             lines = []
-            if support is not None:
+            if isinstance(distribution, ValueSupport):
                 uses.add("torch")
-                ends = f"config.{support.low.name}, config.{support.high.name}, config.{support.atoms.name}"
-                lines = [f"support = torch.linspace({ends})"]
+                ends = (distribution.low, distribution.high, distribution.atoms)
+                lines = [f"support = torch.linspace({', '.join(f'config.{one.name}' for one in ends)})"]
                 words.append("support=support")
-            elif action.key != ("action",):
+            if action.key != ("action",):
                 words.append(f"action_key={key_text(action.key)}")
             if network.group is not None:
                 beside = action.key[:-1]
