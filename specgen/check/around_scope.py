@@ -11,7 +11,7 @@ from specgen.expr.symbols import Key, Time
 from specgen.expr.tree import Call, Compare, Literal, Name
 
 
-def given_around(path: str, phase: Phase, row: Row, count: int) -> dict[str, Binding]:
+def given_around(path: str, phase: Phase, row: Row, count: float) -> dict[str, Binding]:
     """What a part of `around` reads of a row's entries, and the number of the repetition, of `count`."""
     scope: dict[str, Binding] = {}
 

@@ -183,6 +183,7 @@ ENV_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "eager",
         "empty_cache",
         "env_consts",
+        "env_params",
         "fake_tensordict",
         "full_action_spec",
         "full_action_spec_unbatched",

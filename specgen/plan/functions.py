@@ -20,6 +20,7 @@ from specgen.values import dataclass
 
 RECORD_DOCS = {
     "dynamics": "the class's object.",
+    "env_params": "those of them that the environment has.",
     "params": "constructor keywords of the environment.",
     "env_consts": "constant tables of the environment.",
     "consts": "constant tables of the environment.",

@@ -77,12 +77,13 @@ class Call:
     record: str | None = None
 
 
-def called_by_chains(call: Call) -> Call:
-    """A function of an environment as chains around it call it: they have tables of their own."""
-    tables = Passed("record", "consts")
-    return replace(
-        call, args=tuple(Passed("record", "env_consts") if arg == tables else arg for arg in call.args)
+def called_by_chains(call: Call, *, params: bool) -> Call:
+    """A function of an environment as chains around it call it: they have tables, and perhaps parameters, of their own."""
+    own = {"consts": "env_consts"} | ({"params": "env_params"} if params else {})
+    args = (
+        replace(arg, name=own.get(arg.name, arg.name)) if arg.kind == "record" else arg for arg in call.args
     )
+    return replace(call, args=tuple(args))
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ class EnvInterface:
         observations: what is observed, state apart.
         rewards: its rewards.
         params: the parameters of its constructor.
+        own_params: whether a chain has parameters besides those of its environment.
         extra: the specs of root fields that are neither state nor done flags, by their place in the tensordict.
         constants: the function of what constant tables alone decide.
         pieces: its programs, for chains around it.
@@ -148,6 +150,7 @@ class EnvInterface:
     observations: tuple[Entry, ...] = ()
     rewards: tuple[Entry, ...] = ()
     params: tuple[Parameter, ...] = ()
+    own_params: bool = False
     extra: Mapping[Key, Extra] = field(default_factory=dict)
     constants: Call | None = None
     pieces: EnvPieces = field(default_factory=EnvPieces)

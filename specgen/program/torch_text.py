@@ -23,6 +23,7 @@ from specgen.values import replace
 
 RECORDS: Final = (
     "dynamics",
+    "env_params",
     "params",
     "env_consts",
     "consts",

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from specgen.schema.fields import DeclaredClass
+from specgen.schema.fields import DeclaredClass, ParamField
 
 
 def _entry_form(value: object) -> str:
@@ -25,8 +25,10 @@ class Chain(DeclaredClass):
 
     Attributes:
         env: the name of a declared environment.
+        params: constructor keywords of the chain, which arguments of transforms name.
         transforms: transform names, bare or with their arguments.
     """
 
     env: str
+    params: dict[str, ParamField] = Field(default_factory=dict)
     transforms: list[TransformEntry] = Field(default_factory=list)

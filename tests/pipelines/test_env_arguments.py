@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.pipelines.small import differing, small_config
 from tests.pipelines.test_ends import DQN, trained
 from tests.pipelines.test_learned_statistics import statistics
 from tests.support import generate, imported
+from tests.typing.checkers import mypy
 
 HARDER = 'env: {CartPoleTrain: {length: 0.7, gravity: "linear(5.0, 10.0, over=40)"}}'
 LAKE = """\
@@ -130,6 +132,105 @@ def test_a_parameter_is_not_assigned_by_its_name(tmp_path: Path) -> None:
         parts = module.Training(small_config(module))
         with pytest.raises(AttributeError, match=r"write env.params = env.params._replace\(length=...\)"):
             parts.env.length = 0.2
+
+
+CHAIN = """\
+specgen: 1
+doc: A training.
+import:
+  - specgen_std/envs/cartpole
+  - specgen_std/losses/dqn
+  - specgen_std/pipelines/dqn_cartpole
+  - specgen_std/transforms/reward_scaling
+  - specgen_std/transforms/reward_sum
+  - specgen_std/transforms/step_counter
+chains:
+  Scaled:
+    doc: CartPole whose task has numbers.
+    env: CartPole
+    params: {max_steps: 500, reward_scale: {default: 0.5, max: 4, doc: the factor of rewards}, standardised: false}
+    transforms:
+      - RewardSum
+      - StepCounter: {max_steps: max_steps}
+      - RewardScaling: {loc: 0.0, scale: reward_scale, standard_normal: standardised}
+    allow: [SG311]
+pipelines:
+  Training:
+    doc: A training.
+    extends: DQNCartPole
+    env: {Scaled: {max_steps: 9, reward_scale: "linear(0.5, 1.0, over=40)", standardised: true, length: 0.7}}
+    evaluate: {env: Scaled}
+"""
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    files = generate({"scaled.yaml": CHAIN}, "chain_arguments")
+    with imported(files, "chain_arguments", tmp_path_factory.mktemp("chain_arguments")):
+        yield importlib.import_module("chain_arguments.scaled")
+
+
+def test_parameters_of_a_chain_are_hyper_parameters(scaled: ModuleType, tmp_path: Path) -> None:
+    """Their range and documentation are those of the arguments that name them; an evaluation that says nothing has the defaults."""
+    config = small_config(scaled, max_steps=3, standardised=False)
+    assert (config.reward_scale, config.reward_scale_end) == (0.5, 1.0)
+    assert "the length at which an episode is truncated" in inspect.getsource(scaled.TrainingConfig)
+    for wrong, message in (
+        ({"max_steps": 0}, "max_steps must be >= 1, got 0"),
+        ({"reward_scale": 5.0}, "reward_scale must be <= 4, got 5.0"),
+        ({"reward_scale": 0.0}, "reward_scale must be > 0, got 0.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scaled.TrainingConfig(**wrong)
+    parts = scaled.train(config, folder=tmp_path / "run")
+    assert parts.env.params.max_steps == 3
+    assert parts.env.params.length == parts.env.env_params.length == 0.7
+    assert parts.env.params.reward_scale == linear(40, 0.5, 1.0, 40)
+    assert parts.eval_env.params._asdict() == type(parts.eval_env)().params._asdict()
+    assert parts.env.rollout(20).batch_size[-1] == 3
+
+
+def test_the_command_line_says_those_of_a_chain(tmp_path: Path) -> None:
+    with trained(DQN, "env: {CartPoleTrain: {max_steps: 300}}", tmp_path):
+        command = [sys.executable, "-m", "made.a", "--max-steps", "0"]
+        told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert told.returncode != 0
+        assert "max_steps must be >= 1, got 0" in told.stderr
+
+
+def test_evaluations_have_those_of_the_training(tmp_path: Path) -> None:
+    with trained(DQN, "env: {CartPoleTrain: {max_steps: 30}}", tmp_path) as module:
+        parts = module.Training(small_config(module, max_steps=7))
+        assert parts.env.params == parts.eval_env.params
+        assert parts.eval_env.params.max_steps == 7
+
+
+def test_a_resumed_training_has_those_of_a_chain(scaled: ModuleType, tmp_path: Path) -> None:
+    whole = scaled.train(small_config(scaled), folder=tmp_path / "whole")
+    scaled.train(small_config(scaled, total_frames=24), folder=tmp_path / "cut")
+    with pytest.raises(ConfigChangedError, match=r"max_steps was 9, is 4"):
+        scaled.train(small_config(scaled, max_steps=4), folder=tmp_path / "cut", resume=True)
+    cut = scaled.train(small_config(scaled), folder=tmp_path / "cut", resume=True)
+    assert differing(whole.state_dict(), cut.state_dict()) == []
+    assert whole.env.params == cut.env.params
+
+
+def test_workers_are_given_those_of_a_chain(tmp_path: Path) -> None:
+    changes = "env: {CartPoleTrain: {max_steps: 5}}\n    workers: {processes: 2}"
+    with trained(DQN, changes, tmp_path) as module:
+        parts = module.train(small_config(module), folder=tmp_path / "run")
+        try:
+            assert int(parts.buffer[:]["next", "done"].sum()) >= len(parts.buffer) // 5 - 2
+        finally:
+            parts.collector.shutdown()
+
+
+@pytest.mark.slow
+def test_what_is_printed_of_them_passes_mypy(tmp_path: Path) -> None:
+    for path, text in generate({"scaled.yaml": CHAIN}, "chain_arguments").items():
+        (tmp_path / "chain_arguments" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "chain_arguments" / path).write_text(text)
+    assert mypy(tmp_path) == {}
 
 
 @pytest.fixture(scope="module")

@@ -2,51 +2,61 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=030d69c1545e9ee84cfc09510ff9b6e5a1cb2113e91d8f6ac554f72d3c7e404a
+# specgen: sha256=d9356ef61d32f21e2e9d90e4f545d5dfd562b1a6cb63f37b931b75f910e5655e
 """The generated chains."""
 
-from .acrobot import AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainRoot
+from .acrobot import (
+    AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainParams,
+    AcrobotTrainRoot,
+)
 from .cartpole import (
     CartPoleGymTrain, CartPoleGymTrainConsts, CartPoleGymTrainData, CartPoleGymTrainNext,
     CartPoleGymTrainNextData, CartPoleGymTrainRoot, CartPoleTrain, CartPoleTrainData, CartPoleTrainNext,
-    CartPoleTrainNextData, CartPoleTrainRoot,
+    CartPoleTrainNextData, CartPoleTrainParams, CartPoleTrainRoot,
 )
 from .frozen_lake import (
-    FrozenLakeTrain, FrozenLakeTrainData, FrozenLakeTrainNext, FrozenLakeTrainNextData, FrozenLakeTrainRoot,
+    FrozenLakeTrain, FrozenLakeTrainData, FrozenLakeTrainNext, FrozenLakeTrainNextData, FrozenLakeTrainParams,
+    FrozenLakeTrainRoot,
 )
 from .mountain_car import (
     MountainCarContinuousHeld, MountainCarContinuousHeldData, MountainCarContinuousHeldNext,
-    MountainCarContinuousHeldNextData, MountainCarContinuousHeldRoot, MountainCarContinuousTrain,
-    MountainCarContinuousTrainData, MountainCarContinuousTrainNext, MountainCarContinuousTrainNextData,
-    MountainCarContinuousTrainRoot, MountainCarScaled, MountainCarScaledConsts, MountainCarScaledData,
-    MountainCarScaledNext, MountainCarScaledNextData, MountainCarScaledRoot, MountainCarTrain,
-    MountainCarTrainData, MountainCarTrainNext, MountainCarTrainNextData, MountainCarTrainRoot,
+    MountainCarContinuousHeldNextData, MountainCarContinuousHeldParams, MountainCarContinuousHeldRoot,
+    MountainCarContinuousTrain, MountainCarContinuousTrainData, MountainCarContinuousTrainNext,
+    MountainCarContinuousTrainNextData, MountainCarContinuousTrainParams, MountainCarContinuousTrainRoot,
+    MountainCarScaled, MountainCarScaledConsts, MountainCarScaledData, MountainCarScaledNext,
+    MountainCarScaledNextData, MountainCarScaledParams, MountainCarScaledRoot, MountainCarTrain,
+    MountainCarTrainData, MountainCarTrainNext, MountainCarTrainNextData, MountainCarTrainParams,
+    MountainCarTrainRoot,
 )
 from .pendulum import (
     PendulumGymTrain, PendulumGymTrainConsts, PendulumGymTrainData, PendulumGymTrainNext,
     PendulumGymTrainNextData, PendulumGymTrainRoot, PendulumTrain, PendulumTrainData, PendulumTrainNext,
-    PendulumTrainNextData, PendulumTrainRoot,
+    PendulumTrainNextData, PendulumTrainParams, PendulumTrainRoot,
 )
 from .simple_tag import (
-    SimpleTagTrain, SimpleTagTrainData, SimpleTagTrainNext, SimpleTagTrainNextData, SimpleTagTrainRoot,
+    SimpleTagTrain, SimpleTagTrainData, SimpleTagTrainNext, SimpleTagTrainNextData, SimpleTagTrainParams,
+    SimpleTagTrainRoot,
 )
-from .taxi import TaxiTrain, TaxiTrainData, TaxiTrainNext, TaxiTrainNextData, TaxiTrainRoot
+from .taxi import TaxiTrain, TaxiTrainData, TaxiTrainNext, TaxiTrainNextData, TaxiTrainParams, TaxiTrainRoot
 
 __all__ = [
-    "AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainRoot",
-    "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData", "CartPoleGymTrainNext",
-    "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain", "CartPoleTrainData",
-    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot", "FrozenLakeTrain",
-    "FrozenLakeTrainData", "FrozenLakeTrainNext", "FrozenLakeTrainNextData", "FrozenLakeTrainRoot",
-    "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
-    "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
+    "AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainParams",
+    "AcrobotTrainRoot", "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData",
+    "CartPoleGymTrainNext", "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain",
+    "CartPoleTrainData", "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainParams",
+    "CartPoleTrainRoot", "FrozenLakeTrain", "FrozenLakeTrainData", "FrozenLakeTrainNext",
+    "FrozenLakeTrainNextData", "FrozenLakeTrainParams", "FrozenLakeTrainRoot", "MountainCarContinuousHeld",
+    "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext", "MountainCarContinuousHeldNextData",
+    "MountainCarContinuousHeldParams", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
     "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
-    "MountainCarContinuousTrainRoot", "MountainCarScaled", "MountainCarScaledConsts", "MountainCarScaledData",
-    "MountainCarScaledNext", "MountainCarScaledNextData", "MountainCarScaledRoot", "MountainCarTrain",
-    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "MountainCarContinuousTrainParams", "MountainCarContinuousTrainRoot", "MountainCarScaled",
+    "MountainCarScaledConsts", "MountainCarScaledData", "MountainCarScaledNext", "MountainCarScaledNextData",
+    "MountainCarScaledParams", "MountainCarScaledRoot", "MountainCarTrain", "MountainCarTrainData",
+    "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainParams", "MountainCarTrainRoot",
     "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
     "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
-    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot", "SimpleTagTrain", "SimpleTagTrainData",
-    "SimpleTagTrainNext", "SimpleTagTrainNextData", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData",
-    "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
+    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainParams", "PendulumTrainRoot",
+    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
+    "SimpleTagTrainParams", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData", "TaxiTrainNext",
+    "TaxiTrainNextData", "TaxiTrainParams", "TaxiTrainRoot",
 ]

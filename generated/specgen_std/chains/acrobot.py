@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a30111709294ff2f8490cee086d68521f782c78b9ea29fcbc147f96dc23f3866
+# specgen: sha256=6178d3b715cc7a2f7b211bd4865c20fb920011beee2a029347023c9183830e81
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -28,7 +28,33 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.spec_types import KeyTypes
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
-__all__ = ["AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainRoot"]
+__all__ = [
+    "AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainParams",
+    "AcrobotTrainRoot",
+]
+
+
+class AcrobotTrainParams(NamedTuple):
+    """Constructor keywords of `AcrobotTrain`."""
+
+    dt: float = 0.2
+    """seconds between two steps"""
+    link_length_1: float = 1.0
+    """m"""
+    link_mass_1: float = 1.0
+    """kg"""
+    link_mass_2: float = 1.0
+    """kg"""
+    link_com_pos_1: float = 0.5
+    """centre of mass of the first link in m from its joint"""
+    link_com_pos_2: float = 0.5
+    """centre of mass of the second link in m from its joint"""
+    link_moi: float = 1.0
+    """moment of inertia of either link"""
+    gravity: float = 9.8
+    """m/s²"""
+    max_steps: int = 500
+    """the length at which an episode is truncated"""
 
 
 class AcrobotTrainRoot(NamedTuple):
@@ -89,18 +115,18 @@ def acrobot_train_reset(
 
 
 def acrobot_train_advance(
-    params: AcrobotParams, theta1: Tensor, theta2: Tensor, dtheta1: Tensor, dtheta2: Tensor,
-    step_count: Tensor, episode_reward: Tensor, action: Tensor,
+    env_params: AcrobotParams, params: AcrobotTrainParams, theta1: Tensor, theta2: Tensor, dtheta1: Tensor,
+    dtheta2: Tensor, step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> AcrobotTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Acrobot
-    base = acrobot_advance(params, theta1, theta2, dtheta1, dtheta2, action)
+    base = acrobot_advance(env_params, theta1, theta2, dtheta1, dtheta2, action)
     reward = acrobot_reward(base.terminated)
     # chains.AcrobotTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.AcrobotTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 500)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.AcrobotTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return AcrobotTrainNext(
@@ -130,7 +156,9 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: AcrobotParams
+    params: AcrobotTrainParams
+    env_params: AcrobotParams
+    _env_params_record = AcrobotParams
     _root_record = AcrobotTrainRoot
     _frames_per_second: ClassVar[int] = 15
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
@@ -138,7 +166,7 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     def __init__(
         self, *, dt: float = 0.2, link_length_1: float = 1.0, link_mass_1: float = 1.0,
         link_mass_2: float = 1.0, link_com_pos_1: float = 0.5, link_com_pos_2: float = 0.5,
-        link_moi: float = 1.0, gravity: float = 9.8, batch_size: Sequence[int] = (),
+        link_moi: float = 1.0, gravity: float = 9.8, max_steps: int = 500, batch_size: Sequence[int] = (),
         device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native Acrobot with the time limit of Acrobot-v1, episode starts, lengths and returns.
@@ -152,11 +180,12 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
             link_com_pos_2: centre of mass of the second link in m from its joint (default 0.5, > 0)
             link_moi: moment of inertia of either link (default 1.0, > 0)
             gravity: m/s² (default 9.8)
+            max_steps: the length at which an episode is truncated (default 500, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = AcrobotParams(
+        self.params = AcrobotTrainParams(
             dt=self._float("dt", dt, above=0),
             link_length_1=self._float("link_length_1", link_length_1, above=0),
             link_mass_1=self._float("link_mass_1", link_mass_1, above=0),
@@ -165,6 +194,7 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
             link_com_pos_2=self._float("link_com_pos_2", link_com_pos_2, above=0),
             link_moi=self._float("link_moi", link_moi, above=0),
             gravity=self._float("gravity", gravity),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -204,8 +234,8 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
 
     def _advance(self, root: AcrobotTrainRoot, actions: tuple[Tensor, ...]) -> AcrobotTrainNext:
         return acrobot_train_advance(
-            self.params, root.theta1, root.theta2, root.dtheta1, root.dtheta2, root.step_count,
-            root.episode_reward, actions[0],
+            self.env_params, self.params, root.theta1, root.theta2, root.dtheta1, root.dtheta2,
+            root.step_count, root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: AcrobotTrainRoot) -> dict[str, Any]:
@@ -223,7 +253,7 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         }
 
     def _picture(self, root: AcrobotTrainRoot) -> Picture:
-        return acrobot_picture(acrobot_render(self.params, root.theta1, root.theta2))
+        return acrobot_picture(acrobot_render(self.env_params, root.theta1, root.theta2))
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e1492465bf1f68d7b971d4553678dc063d581763c33f52eb2ab260b4ceeec1ed
+# specgen: sha256=d577bd5239ee700eb0a8f8cfb7d5bc3e58180140363b868e64e065955dc5c924
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -33,8 +33,31 @@ if TYPE_CHECKING:
 __all__ = [
     "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData", "CartPoleGymTrainNext",
     "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain", "CartPoleTrainData",
-    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot",
+    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainParams", "CartPoleTrainRoot",
 ]
+
+
+class CartPoleTrainParams(NamedTuple):
+    """Constructor keywords of `CartPoleTrain`."""
+
+    gravity: float = 9.8
+    """m/s²"""
+    masscart: float = 1.0
+    """mass of the cart in kg"""
+    masspole: float = 0.1
+    """mass of the pole in kg"""
+    length: float = 0.5
+    """half the length of the pole in m"""
+    force_mag: float = 10.0
+    """force of a push in N"""
+    tau: float = 0.02
+    """seconds between two steps"""
+    theta_threshold: float = 0.20943951023931953
+    """angle in rad at which the episode ends"""
+    x_threshold: float = 2.4
+    """distance in m at which the episode ends"""
+    max_steps: int = 500
+    """the length at which an episode is truncated"""
 
 
 class CartPoleTrainRoot(NamedTuple):
@@ -95,18 +118,18 @@ def cart_pole_train_reset(
 
 
 def cart_pole_train_advance(
-    params: CartPoleParams, x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor, step_count: Tensor,
-    episode_reward: Tensor, action: Tensor,
+    env_params: CartPoleParams, params: CartPoleTrainParams, x: Tensor, x_dot: Tensor, theta: Tensor,
+    theta_dot: Tensor, step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> CartPoleTrainNext:
     """One step: all that the step after it depends on."""
     # envs.CartPole
-    base = cart_pole_advance(params, x, x_dot, theta, theta_dot, action)
+    base = cart_pole_advance(env_params, x, x_dot, theta, theta_dot, action)
     reward = cart_pole_reward(base.terminated)
     # chains.CartPoleTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.CartPoleTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 500)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.CartPoleTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return CartPoleTrainNext(
@@ -135,7 +158,9 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: CartPoleParams
+    params: CartPoleTrainParams
+    env_params: CartPoleParams
+    _env_params_record = CartPoleParams
     _root_record = CartPoleTrainRoot
     _frames_per_second: ClassVar[int] = 50
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
@@ -143,7 +168,8 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     def __init__(
         self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
         force_mag: float = 10.0, tau: float = 0.02, theta_threshold: float = 0.20943951023931953,
-        x_threshold: float = 2.4, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        x_threshold: float = 2.4, max_steps: int = 500, batch_size: Sequence[int] = (),
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native CartPole with the time limit of CartPole-v1, episode starts, lengths and returns.
 
@@ -156,11 +182,12 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
             tau: seconds between two steps (default 0.02, > 0)
             theta_threshold: angle in rad at which the episode ends (default 0.20943951023931953, > 0)
             x_threshold: distance in m at which the episode ends (default 2.4, > 0)
+            max_steps: the length at which an episode is truncated (default 500, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = CartPoleParams(
+        self.params = CartPoleTrainParams(
             gravity=self._float("gravity", gravity),
             masscart=self._float("masscart", masscart, above=0),
             masspole=self._float("masspole", masspole, above=0),
@@ -169,6 +196,7 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
             tau=self._float("tau", tau, above=0),
             theta_threshold=self._float("theta_threshold", theta_threshold, above=0),
             x_threshold=self._float("x_threshold", x_threshold, above=0),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -206,8 +234,8 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
 
     def _advance(self, root: CartPoleTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleTrainNext:
         return cart_pole_train_advance(
-            self.params, root.x, root.x_dot, root.theta, root.theta_dot, root.step_count, root.episode_reward,
-            actions[0],
+            self.env_params, self.params, root.x, root.x_dot, root.theta, root.theta_dot, root.step_count,
+            root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: CartPoleTrainRoot) -> dict[str, Any]:
@@ -225,7 +253,7 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         }
 
     def _picture(self, root: CartPoleTrainRoot) -> Picture:
-        return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
+        return cart_pole_picture(cart_pole_render(self.env_params, root.x, root.theta))
 
 
 class CartPoleGymTrainConsts(NamedTuple):

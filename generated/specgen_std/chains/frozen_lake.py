@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=649f65200fc0f69d0e9bcd4b6de5e739c9b8cdeb2f05fec475e9af59733a5615
+# specgen: sha256=840b1d8a6836c6f92fc200c6b26d73413fea9f86ea346ad0cdb11a6a1119fbd1
 """Frozen lake ready for training."""
 
 from __future__ import annotations
@@ -30,8 +30,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FrozenLakeTrain", "FrozenLakeTrainData", "FrozenLakeTrainNext", "FrozenLakeTrainNextData",
-    "FrozenLakeTrainRoot",
+    "FrozenLakeTrainParams", "FrozenLakeTrainRoot",
 ]
+
+
+class FrozenLakeTrainParams(NamedTuple):
+    """Constructor keywords of `FrozenLakeTrain`."""
+
+    is_slippery: bool = True
+    """whether a step may go to the side of where it is meant to"""
+    success_rate: float = 0.3333333333333333
+    """how often a step on slippery ice does not"""
+    max_steps: int = 100
+    """the length at which an episode is truncated"""
 
 
 class FrozenLakeTrainRoot(NamedTuple):
@@ -80,18 +91,18 @@ def frozen_lake_train_reset(not_done: Tensor) -> FrozenLakeTrainRoot:
 
 
 def frozen_lake_train_advance(
-    params: FrozenLakeParams, env_consts: FrozenLakeConsts, cell: Tensor, step_count: Tensor,
-    episode_reward: Tensor, action: Tensor, draw_luck: Tensor,
+    env_params: FrozenLakeParams, params: FrozenLakeTrainParams, env_consts: FrozenLakeConsts, cell: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor, draw_luck: Tensor,
 ) -> FrozenLakeTrainNext:
     """One step: all that the step after it depends on."""
     # envs.FrozenLake
-    base = frozen_lake_advance(params, env_consts, cell, action, draw_luck)
+    base = frozen_lake_advance(env_params, env_consts, cell, action, draw_luck)
     reward = frozen_lake_reward(env_consts, cell, base.cell)
     # chains.FrozenLakeTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.FrozenLakeTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 100)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.FrozenLakeTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return FrozenLakeTrainNext(
@@ -116,14 +127,16 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: FrozenLakeParams
+    params: FrozenLakeTrainParams
+    env_params: FrozenLakeParams
     env_consts: FrozenLakeConsts
+    _env_params_record = FrozenLakeParams
     _root_record = FrozenLakeTrainRoot
     _frames_per_second: ClassVar[int] = 4
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
-        self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333,
+        self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333, max_steps: int = 100,
         batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native frozen lake with the time limit of FrozenLake-v1, episode starts, lengths and returns.
@@ -131,13 +144,15 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
         Args:
             is_slippery: whether a step may go to the side of where it is meant to (default True)
             success_rate: how often a step on slippery ice does not (default 0.3333333333333333, >= 0, <= 1)
+            max_steps: the length at which an episode is truncated (default 100, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = FrozenLakeParams(
+        self.params = FrozenLakeTrainParams(
             is_slippery=self._bool("is_slippery", is_slippery),
             success_rate=self._float("success_rate", success_rate, at_least=0, at_most=1),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -174,8 +189,8 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
 
     def _advance(self, root: FrozenLakeTrainRoot, actions: tuple[Tensor, ...]) -> FrozenLakeTrainNext:
         return frozen_lake_train_advance(
-            self.params, self.env_consts, root.cell, root.step_count, root.episode_reward, actions[0],
-            self._uniform((), torch.float32),
+            self.env_params, self.params, self.env_consts, root.cell, root.step_count, root.episode_reward,
+            actions[0], self._uniform((), torch.float32),
         )
 
     def _root_entries(self, root: FrozenLakeTrainRoot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0bf864822db5f7a3f550ae534fd93db06908a40b35d58c07686adadd6ef7a20f
+# specgen: sha256=8cff44634b6cd6a9ccf97cb7b7adbb81fb6081a8d1453c76a6abf82b188ab6ef
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -32,12 +32,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
-    "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
-    "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
+    "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldParams", "MountainCarContinuousHeldRoot",
+    "MountainCarContinuousTrain", "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext",
+    "MountainCarContinuousTrainNextData", "MountainCarContinuousTrainParams",
     "MountainCarContinuousTrainRoot", "MountainCarScaled", "MountainCarScaledConsts", "MountainCarScaledData",
-    "MountainCarScaledNext", "MountainCarScaledNextData", "MountainCarScaledRoot", "MountainCarTrain",
-    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "MountainCarScaledNext", "MountainCarScaledNextData", "MountainCarScaledParams", "MountainCarScaledRoot",
+    "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData",
+    "MountainCarTrainParams", "MountainCarTrainRoot",
 ]
+
+
+class MountainCarTrainParams(NamedTuple):
+    """Constructor keywords of `MountainCarTrain`."""
+
+    force: float = 0.001
+    """acceleration of a push"""
+    gravity: float = 0.0025
+    """pull of the slope"""
+    goal_position: float = 0.5
+    """position on the right hill that counts as arrival"""
+    goal_velocity: float = 0.0
+    """least velocity at the goal"""
+    max_steps: int = 200
+    """the length at which an episode is truncated"""
 
 
 class MountainCarTrainRoot(NamedTuple):
@@ -87,18 +104,18 @@ def mountain_car_train_reset(not_done: Tensor, draw_position: Tensor) -> Mountai
 
 
 def mountain_car_train_advance(
-    params: MountainCarParams, position: Tensor, velocity: Tensor, step_count: Tensor, episode_reward: Tensor,
-    action: Tensor,
+    env_params: MountainCarParams, params: MountainCarTrainParams, position: Tensor, velocity: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> MountainCarTrainNext:
     """One step: all that the step after it depends on."""
     # envs.MountainCar
-    base = mountain_car_advance(params, position, velocity, action)
+    base = mountain_car_advance(env_params, position, velocity, action)
     reward = mountain_car_reward(base.terminated)
     # chains.MountainCarTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 200)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.MountainCarTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarTrainNext(
@@ -125,14 +142,17 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: MountainCarParams
+    params: MountainCarTrainParams
+    env_params: MountainCarParams
+    _env_params_record = MountainCarParams
     _root_record = MountainCarTrainRoot
     _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
-        goal_velocity: float = 0.0, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        goal_velocity: float = 0.0, max_steps: int = 200, batch_size: Sequence[int] = (),
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native MountainCar with the time limit of MountainCar-v0, episode starts, lengths and returns.
 
@@ -141,15 +161,17 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
             gravity: pull of the slope (default 0.0025)
             goal_position: position on the right hill that counts as arrival (default 0.5)
             goal_velocity: least velocity at the goal (default 0.0)
+            max_steps: the length at which an episode is truncated (default 200, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = MountainCarParams(
+        self.params = MountainCarTrainParams(
             force=self._float("force", force),
             gravity=self._float("gravity", gravity),
             goal_position=self._float("goal_position", goal_position),
             goal_velocity=self._float("goal_velocity", goal_velocity),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -179,7 +201,8 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
 
     def _advance(self, root: MountainCarTrainRoot, actions: tuple[Tensor, ...]) -> MountainCarTrainNext:
         return mountain_car_train_advance(
-            self.params, root.position, root.velocity, root.step_count, root.episode_reward, actions[0]
+            self.env_params, self.params, root.position, root.velocity, root.step_count, root.episode_reward,
+            actions[0],
         )
 
     def _root_entries(self, root: MountainCarTrainRoot) -> dict[str, Any]:
@@ -191,7 +214,22 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
         return {"observation": mountain_car_observe(next_.position, next_.velocity), **next_._asdict()}
 
     def _picture(self, root: MountainCarTrainRoot) -> Picture:
-        return mountain_car_picture(mountain_car_render(self.params, root.position))
+        return mountain_car_picture(mountain_car_render(self.env_params, root.position))
+
+
+class MountainCarScaledParams(NamedTuple):
+    """Constructor keywords of `MountainCarScaled`."""
+
+    force: float = 0.001
+    """acceleration of a push"""
+    gravity: float = 0.0025
+    """pull of the slope"""
+    goal_position: float = 0.5
+    """position on the right hill that counts as arrival"""
+    goal_velocity: float = 0.0
+    """least velocity at the goal"""
+    max_steps: int = 200
+    """the length at which an episode is truncated"""
 
 
 class MountainCarScaledConsts(NamedTuple):
@@ -250,18 +288,18 @@ def mountain_car_scaled_reset(not_done: Tensor, draw_position: Tensor) -> Mounta
 
 
 def mountain_car_scaled_advance(
-    params: MountainCarParams, position: Tensor, velocity: Tensor, step_count: Tensor, episode_reward: Tensor,
-    action: Tensor,
+    env_params: MountainCarParams, params: MountainCarScaledParams, position: Tensor, velocity: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> MountainCarScaledNext:
     """One step: all that the step after it depends on."""
     # envs.MountainCar
-    base = mountain_car_advance(params, position, velocity, action)
+    base = mountain_car_advance(env_params, position, velocity, action)
     reward = mountain_car_reward(base.terminated)
     # chains.MountainCarScaled.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarScaled.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 200)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.MountainCarScaled.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarScaledNext(
@@ -298,15 +336,18 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: MountainCarParams
+    params: MountainCarScaledParams
+    env_params: MountainCarParams
     consts: MountainCarScaledConsts
+    _env_params_record = MountainCarParams
     _root_record = MountainCarScaledRoot
     _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
-        goal_velocity: float = 0.0, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        goal_velocity: float = 0.0, max_steps: int = 200, batch_size: Sequence[int] = (),
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         """MountainCar whose position and velocity are both between -1 and 1, so that a network sees either.
 
@@ -315,15 +356,17 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
             gravity: pull of the slope (default 0.0025)
             goal_position: position on the right hill that counts as arrival (default 0.5)
             goal_velocity: least velocity at the goal (default 0.0)
+            max_steps: the length at which an episode is truncated (default 200, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = MountainCarParams(
+        self.params = MountainCarScaledParams(
             force=self._float("force", force),
             gravity=self._float("gravity", gravity),
             goal_position=self._float("goal_position", goal_position),
             goal_velocity=self._float("goal_velocity", goal_velocity),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -367,7 +410,8 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
 
     def _advance(self, root: MountainCarScaledRoot, actions: tuple[Tensor, ...]) -> MountainCarScaledNext:
         return mountain_car_scaled_advance(
-            self.params, root.position, root.velocity, root.step_count, root.episode_reward, actions[0]
+            self.env_params, self.params, root.position, root.velocity, root.step_count, root.episode_reward,
+            actions[0],
         )
 
     def _root_entries(self, root: MountainCarScaledRoot) -> dict[str, Any]:
@@ -385,7 +429,20 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
         }
 
     def _picture(self, root: MountainCarScaledRoot) -> Picture:
-        return mountain_car_picture(mountain_car_render(self.params, root.position))
+        return mountain_car_picture(mountain_car_render(self.env_params, root.position))
+
+
+class MountainCarContinuousTrainParams(NamedTuple):
+    """Constructor keywords of `MountainCarContinuousTrain`."""
+
+    power: float = 0.0015
+    """acceleration at full strength"""
+    goal_position: float = 0.45
+    """position on the right hill that counts as arrival"""
+    goal_velocity: float = 0.0
+    """least velocity at the goal"""
+    max_steps: int = 999
+    """the length at which an episode is truncated"""
 
 
 class MountainCarContinuousTrainRoot(NamedTuple):
@@ -437,18 +494,18 @@ def mountain_car_continuous_train_reset(
 
 
 def mountain_car_continuous_train_advance(
-    params: MountainCarContinuousParams, position: Tensor, velocity: Tensor, step_count: Tensor,
-    episode_reward: Tensor, action: Tensor,
+    env_params: MountainCarContinuousParams, params: MountainCarContinuousTrainParams, position: Tensor,
+    velocity: Tensor, step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> MountainCarContinuousTrainNext:
     """One step: all that the step after it depends on."""
     # envs.MountainCarContinuous
-    base = mountain_car_continuous_advance(params, position, velocity, action)
+    base = mountain_car_continuous_advance(env_params, position, velocity, action)
     reward = mountain_car_continuous_reward(action, base.terminated)
     # chains.MountainCarContinuousTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.MountainCarContinuousTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 999)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.MountainCarContinuousTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return MountainCarContinuousTrainNext(
@@ -478,14 +535,16 @@ class MountainCarContinuousTrain(
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: MountainCarContinuousParams
+    params: MountainCarContinuousTrainParams
+    env_params: MountainCarContinuousParams
+    _env_params_record = MountainCarContinuousParams
     _root_record = MountainCarContinuousTrainRoot
     _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        max_steps: int = 999, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native MountainCarContinuous with the time limit of MountainCarContinuous-v0, episode starts,
         lengths and returns.
@@ -494,14 +553,16 @@ class MountainCarContinuousTrain(
             power: acceleration at full strength (default 0.0015)
             goal_position: position on the right hill that counts as arrival (default 0.45)
             goal_velocity: least velocity at the goal (default 0.0)
+            max_steps: the length at which an episode is truncated (default 999, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = MountainCarContinuousParams(
+        self.params = MountainCarContinuousTrainParams(
             power=self._float("power", power),
             goal_position=self._float("goal_position", goal_position),
             goal_velocity=self._float("goal_velocity", goal_velocity),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -533,7 +594,8 @@ class MountainCarContinuousTrain(
         self, root: MountainCarContinuousTrainRoot, actions: tuple[Tensor, ...]
     ) -> MountainCarContinuousTrainNext:
         return mountain_car_continuous_train_advance(
-            self.params, root.position, root.velocity, root.step_count, root.episode_reward, actions[0]
+            self.env_params, self.params, root.position, root.velocity, root.step_count, root.episode_reward,
+            actions[0],
         )
 
     def _root_entries(self, root: MountainCarContinuousTrainRoot) -> dict[str, Any]:
@@ -552,7 +614,20 @@ class MountainCarContinuousTrain(
         }
 
     def _picture(self, root: MountainCarContinuousTrainRoot) -> Picture:
-        return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
+        return mountain_car_continuous_picture(mountain_car_continuous_render(self.env_params, root.position))
+
+
+class MountainCarContinuousHeldParams(NamedTuple):
+    """Constructor keywords of `MountainCarContinuousHeld`."""
+
+    power: float = 0.0015
+    """acceleration at full strength"""
+    goal_position: float = 0.45
+    """position on the right hill that counts as arrival"""
+    goal_velocity: float = 0.0
+    """least velocity at the goal"""
+    max_steps: int = 125
+    """the length at which an episode is truncated"""
 
 
 class MountainCarContinuousHeldRoot(NamedTuple):
@@ -604,8 +679,8 @@ def mountain_car_continuous_held_reset(
 
 
 def mountain_car_continuous_held_advance(
-    params: MountainCarContinuousParams, position: Tensor, velocity: Tensor, done: Tensor, step_count: Tensor,
-    episode_reward: Tensor, action: Tensor,
+    env_params: MountainCarContinuousParams, params: MountainCarContinuousHeldParams, position: Tensor,
+    velocity: Tensor, done: Tensor, step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> MountainCarContinuousHeldNext:
     """One step: all that the step after it depends on."""
     done_2 = torch.zeros_like(done)
@@ -615,7 +690,7 @@ def mountain_car_continuous_held_advance(
     over = torch.zeros_like(done)
     # chains.MountainCarContinuousHeld.transforms[0]
     for _ in range(8):
-        base = mountain_car_continuous_advance(params, position, velocity, action)
+        base = mountain_car_continuous_advance(env_params, position, velocity, action)
         reward_2 = mountain_car_continuous_reward(action, base.terminated)
         reward_3 = reward + reward_2
         over_2 = over | base.done
@@ -630,7 +705,7 @@ def mountain_car_continuous_held_advance(
     next_is_init = torch.zeros_like(done_2)
     # chains.MountainCarContinuousHeld.transforms[2]
     next_step_count = step_count + 1
-    next_truncated = truncated | (next_step_count >= 125)
+    next_truncated = truncated | (next_step_count >= params.max_steps)
     # chains.MountainCarContinuousHeld.transforms[3]
     next_episode_reward = episode_reward + reward
     return MountainCarContinuousHeldNext(
@@ -660,14 +735,16 @@ class MountainCarContinuousHeld(
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: MountainCarContinuousParams
+    params: MountainCarContinuousHeldParams
+    env_params: MountainCarContinuousParams
+    _env_params_record = MountainCarContinuousParams
     _root_record = MountainCarContinuousHeldRoot
     _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
         self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
-        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        max_steps: int = 125, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """MountainCarContinuous whose actions are held for eight steps, so that random ones swing the car; 125
         of them are the time limit of MountainCarContinuous-v0, which is 999 steps.
@@ -676,14 +753,16 @@ class MountainCarContinuousHeld(
             power: acceleration at full strength (default 0.0015)
             goal_position: position on the right hill that counts as arrival (default 0.45)
             goal_velocity: least velocity at the goal (default 0.0)
+            max_steps: the length at which an episode is truncated (default 125, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = MountainCarContinuousParams(
+        self.params = MountainCarContinuousHeldParams(
             power=self._float("power", power),
             goal_position=self._float("goal_position", goal_position),
             goal_velocity=self._float("goal_velocity", goal_velocity),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -715,8 +794,8 @@ class MountainCarContinuousHeld(
         self, root: MountainCarContinuousHeldRoot, actions: tuple[Tensor, ...]
     ) -> MountainCarContinuousHeldNext:
         return mountain_car_continuous_held_advance(
-            self.params, root.position, root.velocity, root.done, root.step_count, root.episode_reward,
-            actions[0],
+            self.env_params, self.params, root.position, root.velocity, root.done, root.step_count,
+            root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: MountainCarContinuousHeldRoot) -> dict[str, Any]:
@@ -735,7 +814,7 @@ class MountainCarContinuousHeld(
         }
 
     def _picture(self, root: MountainCarContinuousHeldRoot) -> Picture:
-        return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
+        return mountain_car_continuous_picture(mountain_car_continuous_render(self.env_params, root.position))
 
 
 if TYPE_CHECKING:

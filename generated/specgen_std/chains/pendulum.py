@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e13ec527ad178dac1d2c951bd0df7fa5d0f5679793fd8780d715b36d3e23f03e
+# specgen: sha256=82ec29539cebfb9f52d17f707b9b84db6c4d191b2bae58c24224821220478066
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -32,8 +32,23 @@ if TYPE_CHECKING:
 __all__ = [
     "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
     "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
-    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot",
+    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainParams", "PendulumTrainRoot",
 ]
+
+
+class PendulumTrainParams(NamedTuple):
+    """Constructor keywords of `PendulumTrain`."""
+
+    g: float = 10.0
+    """gravity in m/s²"""
+    m: float = 1.0
+    """mass in kg"""
+    l: float = 1.0
+    """length in m"""
+    dt: float = 0.05
+    """seconds between two steps"""
+    max_steps: int = 200
+    """the length at which an episode is truncated"""
 
 
 class PendulumTrainRoot(NamedTuple):
@@ -85,18 +100,18 @@ def pendulum_train_reset(not_done: Tensor, draw_th: Tensor, draw_thdot: Tensor) 
 
 
 def pendulum_train_advance(
-    params: PendulumParams, th: Tensor, thdot: Tensor, done: Tensor, step_count: Tensor,
-    episode_reward: Tensor, action: Tensor,
+    env_params: PendulumParams, params: PendulumTrainParams, th: Tensor, thdot: Tensor, done: Tensor,
+    step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> PendulumTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Pendulum
-    base = pendulum_advance(params, th, thdot, done, action)
+    base = pendulum_advance(env_params, th, thdot, done, action)
     reward = pendulum_reward(th, thdot, action)
     # chains.PendulumTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.PendulumTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 200)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.PendulumTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return PendulumTrainNext(
@@ -123,13 +138,15 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         ("next", "reward"): float32 [*batch, 1]
     """
 
-    params: PendulumParams
+    params: PendulumTrainParams
+    env_params: PendulumParams
+    _env_params_record = PendulumParams
     _root_record = PendulumTrainRoot
     _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
-        self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
+        self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05, max_steps: int = 200,
         batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
     ) -> None:
         """Native Pendulum with the time limit of Pendulum-v1, episode starts, lengths and returns.
@@ -139,15 +156,17 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
             m: mass in kg (default 1.0, > 0)
             l: length in m (default 1.0, > 0)
             dt: seconds between two steps (default 0.05, > 0)
+            max_steps: the length at which an episode is truncated (default 200, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = PendulumParams(
+        self.params = PendulumTrainParams(
             g=self._float("g", g),
             m=self._float("m", m, above=0),
             l=self._float("l", l, above=0),
             dt=self._float("dt", dt, above=0),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -179,7 +198,8 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     def _advance(self, root: PendulumTrainRoot, actions: tuple[Tensor, ...]) -> PendulumTrainNext:
         return pendulum_train_advance(
-            self.params, root.th, root.thdot, root.done, root.step_count, root.episode_reward, actions[0]
+            self.env_params, self.params, root.th, root.thdot, root.done, root.step_count,
+            root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: PendulumTrainRoot) -> dict[str, Any]:
@@ -191,7 +211,7 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         return {"observation": pendulum_observe(next_.th, next_.thdot), **next_._asdict()}
 
     def _picture(self, root: PendulumTrainRoot) -> Picture:
-        return pendulum_picture(pendulum_render(self.params, root.th))
+        return pendulum_picture(pendulum_render(self.env_params, root.th))
 
 
 class PendulumGymTrainConsts(NamedTuple):

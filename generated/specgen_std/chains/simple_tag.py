@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f7909a27a72fbe1ef510de3b2fb7fd207247f36e8405a21d904fc0fde952f5c9
+# specgen: sha256=971b35316dce5ac7067d25bb7916fac4e9790e73f258dc9eccc4a522c1f04b5f
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -31,8 +31,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
-    "SimpleTagTrainRoot",
+    "SimpleTagTrainParams", "SimpleTagTrainRoot",
 ]
+
+
+class SimpleTagTrainParams(NamedTuple):
+    """Constructor keywords of `SimpleTagTrain`."""
+
+    dt: float = 0.1
+    """time between steps"""
+    damping: float = 0.25
+    """share of its velocity that a particle loses in a step"""
+    contact_force: float = 100.0
+    """how hard overlapping particles are pushed apart"""
+    contact_margin: float = 0.001
+    """how soft their edges are"""
+    max_steps: int = 25
+    """the length at which an episode is truncated"""
 
 
 class SimpleTagTrainRoot(NamedTuple):
@@ -115,24 +130,24 @@ def simple_tag_train_reset(
 
 
 def simple_tag_train_advance(
-    params: SimpleTagParams, env_consts: SimpleTagConsts, constants: SimpleTagConstants,
-    adversary_position: Tensor, adversary_velocity: Tensor, agent_position: Tensor, agent_velocity: Tensor,
-    obstacle: Tensor, done: Tensor, adversary_done: Tensor, agent_done: Tensor, step_count: Tensor,
-    adversary_episode_reward: Tensor, agent_episode_reward: Tensor, adversary_action: Tensor,
-    agent_action: Tensor,
+    env_params: SimpleTagParams, params: SimpleTagTrainParams, env_consts: SimpleTagConsts,
+    constants: SimpleTagConstants, adversary_position: Tensor, adversary_velocity: Tensor,
+    agent_position: Tensor, agent_velocity: Tensor, obstacle: Tensor, done: Tensor, adversary_done: Tensor,
+    agent_done: Tensor, step_count: Tensor, adversary_episode_reward: Tensor, agent_episode_reward: Tensor,
+    adversary_action: Tensor, agent_action: Tensor,
 ) -> SimpleTagTrainNext:
     """One step: all that the step after it depends on."""
     # envs.SimpleTag
     base = simple_tag_advance(
-        params, env_consts, constants, adversary_position, adversary_velocity, agent_position, agent_velocity,
-        obstacle, done, adversary_done, agent_done, adversary_action, agent_action,
+        env_params, env_consts, constants, adversary_position, adversary_velocity, agent_position,
+        agent_velocity, obstacle, done, adversary_done, agent_done, adversary_action, agent_action,
     )
     rewards = simple_tag_reward(constants, base.adversary_position, base.agent_position)
     # chains.SimpleTagTrain.transforms[0]
     next_is_init = torch.zeros_like(base.done)
     # chains.SimpleTagTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 25)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.SimpleTagTrain.transforms[2]
     next_adversary_episode_reward = adversary_episode_reward + rewards.adversary_reward
     next_agent_episode_reward = agent_episode_reward + rewards.agent_reward
@@ -188,9 +203,11 @@ class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         ("next", "agent", "reward"): float32 [*batch, 1, 1]
     """
 
-    params: SimpleTagParams
+    params: SimpleTagTrainParams
+    env_params: SimpleTagParams
     env_consts: SimpleTagConsts
     constants: SimpleTagConstants
+    _env_params_record = SimpleTagParams
     _root_record = SimpleTagTrainRoot
     _root_keys = (
         ("adversary", "position"),
@@ -223,7 +240,8 @@ class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
 
     def __init__(
         self, *, dt: float = 0.1, damping: float = 0.25, contact_force: float = 100.0,
-        contact_margin: float = 0.001, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+        contact_margin: float = 0.001, max_steps: int = 25, batch_size: Sequence[int] = (),
+        device: DEVICE_TYPING | None = None,
     ) -> None:
         """Simple Tag cut off after 25 steps, as is usual.
 
@@ -232,15 +250,17 @@ class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
             damping: share of its velocity that a particle loses in a step (default 0.25, >= 0, <= 1)
             contact_force: how hard overlapping particles are pushed apart (default 100.0, >= 0)
             contact_margin: how soft their edges are (default 0.001, > 0)
+            max_steps: the length at which an episode is truncated (default 25, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
-        self.params = SimpleTagParams(
+        self.params = SimpleTagTrainParams(
             dt=self._float("dt", dt, above=0),
             damping=self._float("damping", damping, at_least=0, at_most=1),
             contact_force=self._float("contact_force", contact_force, at_least=0),
             contact_margin=self._float("contact_margin", contact_margin, above=0),
+            max_steps=self._int("max_steps", max_steps, at_least=1),
         )
         self._build()
 
@@ -321,10 +341,10 @@ class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
 
     def _advance(self, root: SimpleTagTrainRoot, actions: tuple[Tensor, ...]) -> SimpleTagTrainNext:
         return simple_tag_train_advance(
-            self.params, self.env_consts, self.constants, root.adversary_position, root.adversary_velocity,
-            root.agent_position, root.agent_velocity, root.obstacle, root.done, root.adversary_done,
-            root.agent_done, root.step_count, root.adversary_episode_reward, root.agent_episode_reward,
-            actions[0], actions[1],
+            self.env_params, self.params, self.env_consts, self.constants, root.adversary_position,
+            root.adversary_velocity, root.agent_position, root.agent_velocity, root.obstacle, root.done,
+            root.adversary_done, root.agent_done, root.step_count, root.adversary_episode_reward,
+            root.agent_episode_reward, actions[0], actions[1],
         )
 
     def _root_entries(self, root: SimpleTagTrainRoot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0eae328959bea0c0771528e7ba4969bf1d09edaf439119873fd3a6426caaffd4
+# specgen: sha256=9f14fff2f4a8d747f00f783a87c6178f081eb54d03372a2f61db55ae34501532
 """Taxi ready for training."""
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.spec_types import KeyTypes
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
-__all__ = ["TaxiTrain", "TaxiTrainData", "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot"]
+__all__ = [
+    "TaxiTrain", "TaxiTrainData", "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainParams", "TaxiTrainRoot",
+]
+
+
+class TaxiTrainParams(NamedTuple):
+    """Constructor keywords of `TaxiTrain`."""
+
+    max_steps: int = 200
+    """the length at which an episode is truncated"""
 
 
 class TaxiTrainRoot(NamedTuple):
@@ -86,8 +95,8 @@ def taxi_train_reset(
 
 
 def taxi_train_advance(
-    env_consts: TaxiConsts, row: Tensor, column: Tensor, passenger: Tensor, destination: Tensor,
-    step_count: Tensor, episode_reward: Tensor, action: Tensor,
+    params: TaxiTrainParams, env_consts: TaxiConsts, row: Tensor, column: Tensor, passenger: Tensor,
+    destination: Tensor, step_count: Tensor, episode_reward: Tensor, action: Tensor,
 ) -> TaxiTrainNext:
     """One step: all that the step after it depends on."""
     # envs.Taxi
@@ -97,7 +106,7 @@ def taxi_train_advance(
     next_is_init = torch.zeros_like(base.done)
     # chains.TaxiTrain.transforms[1]
     next_step_count = step_count + 1
-    next_truncated = base.truncated | (next_step_count >= 200)
+    next_truncated = base.truncated | (next_step_count >= params.max_steps)
     # chains.TaxiTrain.transforms[2]
     next_episode_reward = episode_reward + reward
     return TaxiTrainNext(
@@ -126,19 +135,24 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
         ("next", "reward"): float32 [*batch, 1]
     """
 
+    params: TaxiTrainParams
     env_consts: TaxiConsts
     _root_record = TaxiTrainRoot
     _frames_per_second: ClassVar[int] = 4
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
-    def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
+    def __init__(
+        self, *, max_steps: int = 200, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None
+    ) -> None:
         """Native taxi with the time limit of Taxi-v3, episode starts, lengths and returns.
 
         Args:
+            max_steps: the length at which an episode is truncated (default 200, >= 1)
             batch_size: how many instances run side by side, any shape.
             device: where the tensors live.
         """
         super().__init__(batch_size=batch_size, device=device)
+        self.params = TaxiTrainParams(max_steps=self._int("max_steps", max_steps, at_least=1))
         self._build()
 
     def _build(self) -> None:
@@ -206,8 +220,8 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
 
     def _advance(self, root: TaxiTrainRoot, actions: tuple[Tensor, ...]) -> TaxiTrainNext:
         return taxi_train_advance(
-            self.env_consts, root.row, root.column, root.passenger, root.destination, root.step_count,
-            root.episode_reward, actions[0],
+            self.params, self.env_consts, root.row, root.column, root.passenger, root.destination,
+            root.step_count, root.episode_reward, actions[0],
         )
 
     def _root_entries(self, root: TaxiTrainRoot) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from specgen.check.chains.params import named_param, refusal, undeclared
 from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.param_arguments import check_argument
@@ -15,7 +16,8 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find, to_data
-from specgen.source import Mapping, Node, Scalar, Sequence
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar, Sequence
 from specgen.values import dataclass
 
 _LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
@@ -26,7 +28,7 @@ class Arguments:
     """What a chain gives to a transform.
 
     Attributes:
-        params: the value of every parameter.
+        params: the value of every parameter; the chain's own where one is named.
         lists: keys chosen by the user, by the argument that lists them: `in_keys`, `out_keys`, `in_keys_inv`, …
         names: chosen names of outputs and roles, by their keyword.
         places: chosen keys, by their keyword.
@@ -59,9 +61,13 @@ class Arguments:
 
 
 def read_arguments(
-    file: SchemaFile, path: tuple[str | int, ...], transform: CheckedTransform, sink: Sink
+    file: SchemaFile,
+    path: tuple[str | int, ...],
+    transform: CheckedTransform,
+    params_of_chain: Mapping[str, Parameter],
+    sink: Sink,
 ) -> Arguments | None:
-    """Read the arguments at `path`.
+    """Read the arguments at `path`, some of which may be parameters of the chain.
 
     Returns:
         The arguments, or ``None`` when any of them is wrong.
@@ -76,7 +82,7 @@ def read_arguments(
     arguments = Arguments(span)
     mine = Sink()
     given: dict[str, Node] = (
-        {key.text: value for key, value in node.entries} if isinstance(node, Mapping) else {}
+        {key.text: value for key, value in node.entries} if isinstance(node, MappingNode) else {}
     )
     keywords = {o.keyword for o in transform.outputs if o.keyword is not None and not o.whole}
     keywords |= {r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and r.beside}
@@ -116,7 +122,13 @@ def read_arguments(
             arguments.networks[name] = _name(value, name, mine)
     for param in transform.params:
         found = given.get(param.name)
-        if found is not None:
+        if found is not None and (own := named_param(found, params_of_chain)) is not None:
+            arguments.params[param.name] = own
+            if reason := refusal(own, param, transform, found):
+                mine.add(reason)
+        elif found is not None and (missing := undeclared(found, param, transform, params_of_chain)):
+            mine.add(missing)
+        elif found is not None:
             free = param.unless is not None and _is_true(params[param.unless], given)
             arguments.params[param.name] = check_argument(param, found, transform.name, mine, free=free)
         elif param.required:

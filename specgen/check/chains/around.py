@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from specgen.check.chains.model import Instance, Row
@@ -10,8 +11,9 @@ from specgen.check.model import CheckedEnv, Entry
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import SpecType, infer
+from specgen.expr import SpecType, Typed, infer
 from specgen.expr.spec_types import Bound
+from specgen.program.walk import known
 from specgen.values import replace
 
 _INSTEAD = "put its class and those behind it into a TransformedEnv"
@@ -64,8 +66,8 @@ def can_step(
     return why is None
 
 
-def repetitions(instance: Instance) -> int:
-    """How often a transform repeats the step in its chain, which knows its parameters."""
+def repetitions(instance: Instance) -> Typed:
+    """How often a transform repeats the step in its chain: a number, or one of the chain's parameters."""
     around = instance.transform.around
     assert around is not None
     assert around.count is not None
@@ -77,7 +79,7 @@ def repetitions(instance: Instance) -> int:
         functions=instance.transform.functions,
     )
     assert typed is not None
-    return int(typed.interval.low)
+    return known(int(typed.interval.low)) if typed.interval.fixed else typed
 
 
 def folded_entries(instance: Instance) -> dict[str, Entry]:
@@ -91,7 +93,7 @@ def collected_rows(instance: Instance, rows: Iterable[Row]) -> list[Row]:
     names = {output.name for output in instance.transform.collected}
     if not names:
         return list(rows)
-    count = repetitions(instance)
+    count = int(repetitions(instance).interval.low)
 
     def stacked(entry: Entry) -> Entry:
         dims = (count, *entry.type.dims)
@@ -132,8 +134,10 @@ def _folded_spec(instance: Instance, role: str, spec: SpecType) -> SpecType:
     dims = spec.dims or ()
     if spec.kind != "bounded" or role not in around.sums or spec.low is None or spec.high is None:
         return SpecType("unbounded", spec.dtype, dims)
-    count = repetitions(instance)
-    return replace(spec, low=_ends(spec.low, count, min), high=_ends(spec.high, count, max))
+    count = repetitions(instance).interval.high
+    if math.isinf(count):
+        return SpecType("unbounded", spec.dtype, dims)
+    return replace(spec, low=_ends(spec.low, int(count), min), high=_ends(spec.high, int(count), max))
 
 
 def _ends(bound: Bound, count: int, choose: Callable[[float, float], float]) -> Bound:

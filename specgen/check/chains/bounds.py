@@ -45,7 +45,7 @@ class _Images:
         self.params = {
             f"{instance.path}.params.{param.name}": elements_of(instance.params[param.name])
             for param in instance.transform.params
-            if param.kind == "tensor" and instance.params[param.name] is not None
+            if param.kind == "tensor" and isinstance(instance.params[param.name], float | int | list)
         }
         for buffer, param in instance.given.items():
             if (symbol := row.symbols.get(f"buffers.{buffer}")) is not None:

@@ -10,6 +10,7 @@ from specgen.check.chains.inverse_bounds import warn_beyond_bounds
 from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.chains.networks import check_keywords
 from specgen.check.chains.order import warn_order
+from specgen.check.chains.params import chain_params
 from specgen.check.chains.position import Position
 from specgen.check.language_models.chain import ModelBinder, check_models
 from specgen.check.language_models.model import CheckedLanguageModel
@@ -75,6 +76,8 @@ def check_chain(
     binder = Binder(file, path, state, mine)
     instances: list[Instance] = []
     model_instances: list[ModelInstance] = []
+    known = {kind: one.value for kind, one in transforms.items()}
+    params = chain_params(file, path, chain, env.value, known, mine)
     complete = True
     for index, entry in enumerate(chain.transforms):
         kind = entry if isinstance(entry, str) else next(iter(entry), "")
@@ -113,15 +116,15 @@ def check_chain(
                     message = f"unknown transform `{kind}`"
                     mine.add(schema_rules.UNKNOWN_DECLARATION.at(where, message, help=help))
                 else:
-                    known = {*declared[1], *MODEL_TRANSFORMS}
-                    mine.add(unseen("transform", kind, ("transforms",), known, where))
+                    names = {*declared[1], *MODEL_TRANSFORMS}
+                    mine.add(unseen("transform", kind, ("transforms",), names, where))
             continue
         name_span = (file.span if isinstance(entry, str) else file.key_span)(*path, *place)
         if refusal := _refusal(transforms[kind].value, name_span):
             complete = False
             mine.add(refusal)
             continue
-        arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
+        arguments = read_arguments(file, (*path, *place), transforms[kind].value, params, mine)
         if arguments is None:
             complete = False
         elif refusal := _ahead(transforms[kind].value, arguments):
@@ -137,7 +140,8 @@ def check_chain(
                     warn_beyond_bounds(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
     binder.keys.warn_of_order()
-    check_keywords(instances, env.value, binder.spans, mine)
+    owners = {one.name: env.value.name for one in env.value.params} | dict.fromkeys(params, name)
+    check_keywords(instances, owners, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)
     warn_order(instances, model_instances, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
@@ -160,6 +164,7 @@ def check_chain(
             tuple(state.actions.values()),
             dict(state.masks),
             tuple(model_instances),
+            tuple(params.values()),
         )
     )
 

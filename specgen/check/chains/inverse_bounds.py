@@ -24,7 +24,7 @@ def tensor_values(instance: Instance, row: Row) -> dict[str, Any]:
     found = {
         f"{instance.path}.params.{param.name}": params[param.name]
         for param in instance.transform.params
-        if param.kind == "tensor" and params[param.name] is not None
+        if param.kind == "tensor" and isinstance(params[param.name], float | int | list)
     }
     return found | {path: table.value for path, table in row.tables.items()}
 

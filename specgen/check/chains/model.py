@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from specgen.check.language_models.transforms import ModelInstance
-from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
+from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Parameter, Statement, snake
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.expr import Binding, Symbol
@@ -58,7 +58,8 @@ class Instance:
         path: its declaration path, `chains.C.transforms[1]`.
         position: its index in the chain.
         entries: every entry as it arrives there, by dotted key.
-        params: the value of every parameter; ``None`` where an optional one is not given.
+        params: the value of every parameter; ``None`` where an optional one is not given, and the parameter of the
+            chain where that is one.
         rows: its repetitions on what the environment returns.
         inverse_rows: its repetitions on what the environment is given.
         dropped: the keys that nobody sees behind it, as the language writes them.
@@ -144,6 +145,7 @@ class CheckedChain:
         actions: the actions as the policy writes them.
         masks: those of them that have a mask, each with the key of that.
         model_instances: the transforms that run language models, each with its position among all.
+        params: its parameters, which arguments of transforms are.
     """
 
     name: str
@@ -155,3 +157,4 @@ class CheckedChain:
     actions: tuple[Entry, ...]
     masks: Mapping[str, str] = field(default_factory=dict)
     model_instances: tuple[ModelInstance, ...] = ()
+    params: tuple[Parameter, ...] = ()

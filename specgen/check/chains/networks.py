@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from specgen.check.attributes import ENV_ATTRIBUTES
 from specgen.check.chains.model import Instance
-from specgen.check.model import CheckedEnv
 from specgen.check.names import refusal, refused
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import transform_networks as rules
@@ -15,17 +14,16 @@ _KEYWORDS = frozenset({"batch_size", "device", "check_domains", "gym_kwargs"})
 
 
 def check_keywords(
-    instances: Iterable[Instance], env: CheckedEnv, spans: Mapping[int, Span], sink: Sink
+    instances: Iterable[Instance], params: Mapping[str, str], spans: Mapping[int, Span], sink: Sink
 ) -> None:
     """Report keywords that two networks share, and those that the chain's class can't have.
 
     Args:
         instances: the transforms of the chain.
-        env: the environment that they stand around, whose parameters are keywords, too.
+        params: those of the environment that they stand around, and of the chain, which are keywords, too: whose each is.
         spans: where each transform stands.
         sink: takes the mistakes.
     """
-    params = {param.name for param in env.params}
     first: dict[str, str] = {}
     for instance in instances:
         for network, keyword in instance.networks.items():
@@ -34,7 +32,7 @@ def check_keywords(
             if reason is None and keyword in ENV_ATTRIBUTES | _KEYWORDS:
                 reason = "every environment has it"
             if reason is None and keyword in params:
-                reason = f"it is a parameter of {env.name}"
+                reason = f"it is a parameter of {params[keyword]}"
             if reason is not None:
                 sink.add(refused(keyword, reason, "network", span))
             elif keyword in first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specgen.check.chains.model import Instance, Row
-from specgen.check.model import Statement
+from specgen.check.model import Parameter, Statement
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.names import NTH
 from specgen.expr import ANYTHING, Binding, Interval, Symbol, Type, point
@@ -29,7 +29,11 @@ def base_scope(instance: Instance) -> dict[str, Binding]:
         if param.optional:
             given = value is not None
             scope[f"given({param.name})"] = Binding(Type("bool", (), "lit"), point(given), static=given)
-        if param.kind == "tensor" and value is not None:
+        if isinstance(value, Parameter):
+            chain = instance.path.rpartition(".")[0]
+            symbol = value.symbol(chain)
+            scope[param.name] = Binding(value.type, value.interval, what="parameter", symbol=symbol)
+        elif param.kind == "tensor" and value is not None:
             type_ = Type("float32", shape_of(value), "const")
             values = interval_of(value)
             symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)

@@ -280,7 +280,8 @@ class _Typing:
     def _given_around(self, phase: Phase) -> dict[str, Binding]:
         """What a part of `around` reads of the entries."""
         around = self.transform.around
-        count = repetitions(self.instance) if around is not None and around.kind == "repeat" else 1
+        repeats = around is not None and around.kind == "repeat"
+        count = repetitions(self.instance).interval.high if repeats else 1
         given = given_around(f"{self.path}.", phase, self.row, count)
         made = [binding.symbol for binding in given.values() if binding.symbol is not None]
         self.symbols |= {symbol.path.removeprefix(f"{self.path}."): symbol for symbol in made}

@@ -121,7 +121,7 @@ class WrittenKeys:
         self._sink = sink
         functions = [function.name for function in env.functions]
         made = dict.fromkeys(
-            ("not_done", "env_consts", "dynamics", "networks", "objects"),
+            ("not_done", "env_consts", "env_params", "dynamics", "networks", "objects"),
             "generated code calls something else so",
         )
         self._names = Names(

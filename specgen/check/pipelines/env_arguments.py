@@ -54,8 +54,12 @@ class EnvArguments:
         here = (*place, env.name)
         node = self.file.node(*self.path, *place)
         body = node.get(env.name) if isinstance(node, MappingNode) else None
-        base = self._base(env)
-        known = {one.name: one for one in _parameters(base)}
+        declared = self._declared(env)
+        base, own = (
+            (declared.env.value, declared.params) if isinstance(declared, CheckedChain) else (declared, ())
+        )
+        known = {one.name: one for one in (*_parameters(base), *own)}
+        of_chain = {one.name for one in own}
         keywords = {} if base.gymnasium is None else base.gymnasium.kwargs
         settings: dict[str, Amount] = {}
         arguments: dict[str, object] = {}
@@ -64,13 +68,13 @@ class EnvArguments:
             if param is None and key.text in keywords:
                 arguments[key.text] = self._foreign(env, key.text, keywords[key.text], value)
             elif param is None:
-                self._report_unknown(env, base, key, {*known, *keywords})
+                self._report_unknown(env, declared, key, {*known, *keywords})
             elif param.kind == "bool" and isinstance(value, Scalar) and isinstance(value.value, bool):
                 fact = self._fact(param, place, "it is a truth value")
                 setting = self.numbers.truth_value(*here, key.text, owner=_OWNER, fact=fact)
                 settings[key.text] = Amount(setting)
             elif param.kind != "bool" and isinstance(value, Scalar) and not isinstance(value.value, bool):
-                fact = self._fact(param, place, stays or _stays(param, base))
+                fact = self._fact(param, place, stays or _stays(param, base, of_chain=param.name in of_chain))
                 amount = self.numbers.amount(*here, key.text, owner=_OWNER, fact=fact)
                 if amount is not None:
                     settings[key.text] = amount
@@ -80,10 +84,11 @@ class EnvArguments:
                 arguments[key.text] = check_argument(param, value, env.name, self.sink)
         return replace(env, arguments=arguments, settings=settings)
 
-    def _base(self, env: PipelineEnv) -> CheckedEnv:
+    def _declared(self, env: PipelineEnv) -> CheckedEnv | CheckedChain:
         found = self.scopes.at(env.span).envs[env.name]
         assert isinstance(found, Checked)
-        return found.value.env.value if isinstance(found.value, CheckedChain) else found.value
+        declared: CheckedEnv | CheckedChain = found.value
+        return declared
 
     def _fact(self, param: Parameter, place: tuple[str, ...], stays: str) -> Fact:
         """What is known of a parameter; that of an environment of evaluations alone has these in its name."""
@@ -118,8 +123,15 @@ class EnvArguments:
             self.sink.add(rules.WRONG_TYPE.at(node.span, message))
         return value
 
-    def _report_unknown(self, env: PipelineEnv, base: CheckedEnv, key: Scalar, known: set[str]) -> None:
-        help = suggestion(key.text, known) or time_limit_help(key.text)
+    def _report_unknown(
+        self, env: PipelineEnv, declared: CheckedEnv | CheckedChain, key: Scalar, known: set[str]
+    ) -> None:
+        base = declared.env.value if isinstance(declared, CheckedChain) else declared
+        help = suggestion(key.text, known)
+        if isinstance(declared, CheckedChain):
+            help = help or _of_transform(key.text, declared)
+        if (limited := time_limit_help(key.text)) is not None:
+            help = help or ("it is called `max_steps` here" if "max_steps" in known else limited)
         if help is None and base.gymnasium is not None:
             help = f"keywords of `gymnasium.make` are declared with `{base.name}`: "
             help += f"`gymnasium: {{id: {base.gymnasium.id}, kwargs: {{{key.text}: …}}}}`"
@@ -128,12 +140,25 @@ class EnvArguments:
         self.sink.add(rules.UNKNOWN_FIELD.at(key.span, message, help=help))
 
 
-def _stays(param: Parameter, env: CheckedEnv) -> str:
+def _of_transform(name: str, chain: CheckedChain) -> str | None:
+    """How an argument that a chain gives one of its transforms becomes a parameter; None where it gives none that is called so."""
+    for instance in chain.instances:
+        value = instance.arguments.get(name)
+        if isinstance(value, int | float):
+            kind = instance.transform.name
+            written = str(value).lower() if isinstance(value, bool) else value
+            return f"declare it in the chain, `params: {{{name}: {written}}}`, and name it there, `{{{kind}: {{{name}: {name}}}}}`"
+    return None
+
+
+def _stays(param: Parameter, env: CheckedEnv, *, of_chain: bool) -> str:
     """Why a parameter has one value in a training; empty where it may change."""
     if param.kind == "int":
         return "it is a whole number"
     if param.entry is not None:
         return "episodes keep it, each its own"
+    if of_chain and env.gymnasium is None and (env.python is None or not env.python.stateful):
+        return ""
     return "the environment is made with it" if env.gymnasium is not None or env.python is not None else ""
 
 

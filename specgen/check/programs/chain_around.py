@@ -119,7 +119,7 @@ class _Loop:
             "repeat",
             body,
             tuple(self.carried),
-            count=known(repetitions(self.instance)),
+            count=repetitions(self.instance),
             mask=mask,
             index=self.index if indexed else None,
             results=tuple(self.results),

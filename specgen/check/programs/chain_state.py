@@ -112,10 +112,10 @@ class ChainState:
     @property
     def fixed(self) -> tuple[Input, ...]:
         """What a step is given and never changes: parameters, constants, networks."""
-        of_env = (
-            replace(one, group="env_consts") if one.group == "consts" else one for one in self.env.fixed
-        )
-        return (*of_env, *self.constants.values(), *self.networks.values(), *self.learned.values())
+        renamed = {"consts": "env_consts"} | ({"params": "env_params"} if self.chain.params else {})
+        of_env = (replace(one, group=renamed.get(one.group or "", one.group)) for one in self.env.fixed)
+        own = (Input(one.symbol(self.path), "param", "params") for one in self.chain.params)
+        return (*of_env, *own, *self.constants.values(), *self.networks.values(), *self.learned.values())
 
     def see(
         self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.scope import interval_of, shape_of
-from specgen.check.model import Constant, Entry, dotted, identifier
+from specgen.check.model import Constant, Entry, Parameter, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import (
     bind_statistics,
@@ -174,7 +174,7 @@ def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
     for instance in instances:
         for param in instance.transform.params:
             value = instance.params[param.name]
-            if param.kind == "tensor" and value is not None:
+            if param.kind == "tensor" and value is not None and not isinstance(value, Parameter):
                 type_ = Type("float32", shape_of(value), "const")
                 doc = f"`{param.name}` of {instance.transform.name}"
                 yield Constant(_constant(instance, param.name), type_, value, doc)
@@ -315,7 +315,7 @@ def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:
         body.bind(network_symbol(instance.path, own), network)
     for param in instance.transform.params:
         value = instance.params[param.name]
-        if param.kind != "tensor" or value is None:
+        if param.kind != "tensor" or value is None or isinstance(value, Parameter):
             continue
         symbol = _parameter(state, instance, param.name)
         body.bind(Symbol(f"{instance.path}.params.{param.name}", symbol.name, symbol.type), symbol)

@@ -16,7 +16,7 @@ from specgen.plan.chains.learned import learned_record
 from specgen.plan.chains.lift import plan_lift
 from specgen.plan.chains.row import RowPlan, plan_rows
 from specgen.plan.data import annotation, data_plan
-from specgen.plan.envs.env import consts_record
+from specgen.plan.envs.env import consts_record, params_record
 from specgen.plan.envs.python_env import dynamics_type
 from specgen.plan.functions import Planned, plan_function
 from specgen.plan.interface import (
@@ -71,7 +71,7 @@ class _Planner:
         reset = self._planned(parts.reset, "A fresh episode in every row of the batch.")
         advance = self._planned(parts.advance, "One step: all that the step after it depends on.")
         as_env = self._as_env()
-        items: list[Item] = []
+        items: list[Item] = [params_record(as_env)] if chain.params else []
         if as_env.consts:
             items.append(consts_record(as_env))
         if (learned := learned_record(chain)) is not None:
@@ -91,7 +91,7 @@ class _Planner:
             items.insert(-1, inverse.plan)
         reward = self._derived(parts.reward, "reward", rewards.values(), items)
         if self._shows_what_env_does():
-            observe = env.observe and called_by_chains(env.observe)
+            observe = env.observe and called_by_chains(env.observe, params=bool(chain.params))
         else:
             observe = self._derived(parts.observe, "observation", self.programs.derived, items)
         interface = EnvInterface(
@@ -105,7 +105,8 @@ class _Planner:
             inverse=None if inverse is None else inverse.call,
             observations=self.programs.derived,
             rewards=tuple(rewards.values()),
-            params=env.params,
+            params=(*env.params, *chain.params),
+            own_params=bool(chain.params),
             networks=tuple(network_docs(chain)),
             written=tuple(self._inputs("written")),
             extra={
@@ -161,6 +162,7 @@ class _Planner:
             name=self.chain.name,
             module=self.chain.module,
             doc=self.chain.doc or f"`{base.name}` with transforms.",
+            params=(*base.params, *self.chain.params),
             consts=tuple(tables(self.chain.instances)),
             observation=(),
             action=self.chain.actions,
@@ -198,7 +200,8 @@ class _Planner:
         assert program is not None
         env = self.env.env
         annotations = {
-            "params": named(f"{env.name}Params"),
+            "params": named(f"{self.chain.name if self.chain.params else env.name}Params"),
+            "env_params": named(f"{env.name}Params"),
             "env_consts": named(f"{env.name}Consts"),
             "constants": named(f"{env.name}Constants"),
             "consts": named(f"{self.chain.name}Consts"),

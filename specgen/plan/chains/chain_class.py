@@ -51,7 +51,7 @@ def chain_class(
             firsts = plan_firsts(interface, observed[0][0], reset_call(interface, witness))
     elif env.env.python is not None:
         parent = "python_environment"
-        python = python_plan(env.env, "env_consts")
+        python = python_plan(env.env, consts="env_consts", params="env_params" if chain.params else "params")
     learned = learned_record(chain)
     plan = environment_plan(
         interface,

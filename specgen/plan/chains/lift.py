@@ -21,7 +21,7 @@ LIFT = "_gym_lift"
 """The method that computes many steps at once."""
 
 _FIRSTS = "_gym_firsts"
-_TABLES = ("consts", "constants")
+_RECORDS = ("consts", "constants", "params")
 
 _RETURNED = ("observation", "reward", "terminated", "truncated")
 """What Gymnasium returned, for all steps."""
@@ -50,7 +50,7 @@ def plan_firsts(interface: EnvInterface, observed: str, call: CallPlan) -> tuple
         call: of the reset function.
     """
     for passed in interface.reset.args if interface.reset is not None else ():
-        if passed.kind == "draw" or (passed.kind == "record" and passed.name not in _TABLES):
+        if passed.kind == "draw" or (passed.kind == "record" and passed.name not in _RECORDS):
             return ()
     arguments = (Argument("not_done", named("Tensor")), Argument(observed, named("Tensor")))
     line = Line(f"return {call.function}({', '.join(map(str, call.args))})")

@@ -17,7 +17,7 @@ _ROW = "_gym_row"
 _FIRST = "_gym_first_row"
 _HELD = "held"
 _RETURNED = ("reward", "terminated", "truncated")
-_RECORDS = frozenset({"consts", GROUP})
+_RECORDS = frozenset({"consts", "params", GROUP})
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ def _method(
 ) -> FunctionPlan:
     names = {symbol.name: text for symbol, text in printed.args.items()}
     observation = next((text for one, text in names.items() if one not in returned), "observation")
-    lines = [Line(f"{record} = self._gym_{record}") for record in printed.records]
+    # of tables and statistics there are arrays; parameters are numbers
+    held = {record: record if record == "params" else f"_gym_{record}" for record in printed.records}
+    lines = [Line(f"{record} = self.{attribute}") for record, attribute in held.items()]
     if printed.read:
         read = tuple(printed.read.values())
         lines.append(Line(f"{', '.join(read) if len(read) > 1 else f'({read[0]},)'} = {_HELD}"))

@@ -51,7 +51,10 @@ def environment_plan(
         name=interface.name,
         doc=env_doc(interface, *doc),
         init_doc=init_doc(interface),
-        params_record=named(f"{own.name}Params") if own.params else None,
+        params_record=named(f"{interface.name if interface.own_params else own.name}Params")
+        if interface.params
+        else None,
+        env_params=named(f"{own.name}Params") if interface.own_params and own.params else None,
         params=tuple(map(param_plan, interface.params)),
         consts=tuple(
             consts_plan(attribute, holder.env) for attribute, holder in holders if holder.env.consts
@@ -64,7 +67,7 @@ def environment_plan(
         root=f"{interface.name}Root",
         next=f"{interface.name}Next",
         fields=None if plain else tuple(field.key for field in interface.root),
-        constants=_constants(own, in_chain=env is not None),
+        constants=_constants(own, interface, in_chain=env is not None),
         fresh=fresh,
         advance=advance,
         root_entries=_root_entries(interface),
@@ -80,11 +83,11 @@ def _columns(interface: EnvInterface) -> tuple[Key, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-def _constants(own: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:
+def _constants(own: EnvInterface, interface: EnvInterface, *, in_chain: bool) -> tuple[Code, CallPlan] | None:
     """The record of what is computed of constant tables alone, and the call that makes it."""
     if own.constants is None:
         return None
-    call = called_by_chains(own.constants) if in_chain else own.constants
+    call = called_by_chains(own.constants, params=interface.own_params) if in_chain else own.constants
     return named(f"{own.name}Constants"), _call(call, own)
 
 
@@ -166,7 +169,7 @@ def _picture(own: EnvInterface, interface: EnvInterface) -> PicturePlan | None:
         return None
     call = own.picture.numbers
     if call is not None and own is not interface:
-        call = called_by_chains(call)
+        call = called_by_chains(call, params=interface.own_params)
     numbers = None if call is None else _call(call, interface)
     return PicturePlan(named(own.picture.function), numbers, own.picture.render.fps)
 

@@ -280,6 +280,7 @@ class EnvironmentPlan:
         doc: its documentation.
         init_doc: that of its constructor.
         params_record: the record of its parameters; None if it has none.
+        env_params: that of the environment's, for a chain that has others besides.
         params: its parameters.
         consts: its constant tables; a chain keeps those of its environment too.
         groups: the agents of each group.
@@ -312,6 +313,7 @@ class EnvironmentPlan:
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     params_record: Code | None
+    env_params: Code | None
     params: tuple[ParamPlan, ...]
     consts: tuple[ConstsPlan, ...]
     groups: Mapping[str, list[str]]

@@ -74,16 +74,17 @@ def dynamics_type(env: CheckedEnv) -> Code:
     return using(f"{form}[{protocol}]", form, protocol)
 
 
-def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
+def python_plan(env: CheckedEnv, consts: str = "consts", params: str = "params") -> PythonPlan:
     """The user's class behind an environment.
 
     Args:
         env: the environment.
         consts: the attribute that holds its constants.
+        params: the one that holds its parameters.
     """
     source = _source(env)
     fields: dict[str, Text | CallPlan] = {
-        "params": _setup_params(env),
+        "params": _setup_params(env, params),
         "consts": f"self.{consts}" if env.consts else "",
         "dims": CallPlan(f"{env.name}Dims", ()) if env.dims else "",
         "device": "" if source.stateful else "self.device",
@@ -103,12 +104,12 @@ def python_plan(env: CheckedEnv, consts: str = "consts") -> PythonPlan:
     )
 
 
-def _setup_params(env: CheckedEnv) -> str | CallPlan:
+def _setup_params(env: CheckedEnv, held: str) -> str | CallPlan:
     """The parameters that the class is made from; nothing if there are none."""
     given = setup_params(env)
     if not given or not env.differing:
-        return "self.params" if given else ""
-    values = tuple(f"{param.name}=self.params.{param.name}" for param in given)
+        return f"self.{held}" if given else ""
+    values = tuple(f"{param.name}=self.{held}.{param.name}" for param in given)
     return CallPlan(f"{env.name}SetupParams", values)
 
 

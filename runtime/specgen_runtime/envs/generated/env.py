@@ -22,7 +22,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
-from specgen_runtime.envs.generated.parameters import ReadParam, assigned, moved_params, per_env_param
+from specgen_runtime.envs.generated.parameters import HoldsParams, ReadParam, moved_params, per_env_param
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
@@ -42,7 +42,7 @@ from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 __all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(EnvBase[D, S]):
+class GeneratedEnv(HoldsParams, EnvBase[D, S]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -61,9 +61,6 @@ class GeneratedEnv(EnvBase[D, S]):
         batch_size: the shape of the batch of environments.
         device: the device of all data; None leaves it open (tensors are on torch's default device).
     """
-
-    params: Any = None
-    """The record of the constructor's keywords, if it has any: what the pure functions take."""
 
     _root_record: ClassVar[type[Any]]
     """The Root record, for the `_read` of this class."""
@@ -261,7 +258,7 @@ class GeneratedEnv(EnvBase[D, S]):
         cls._rewritten = class_overrides(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, assigned(self, self.__dict__.get("params"), name, value))
+        super().__setattr__(name, value)
         if name in STEP_METHODS:
             self.__dict__["_rewritten"] = True
 

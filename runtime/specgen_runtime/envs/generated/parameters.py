@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.params import Limits, check_range
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["ReadParam", "assigned", "moved_params", "per_env_param"]
+__all__ = ["HoldsParams", "ReadParam", "assigned", "moved_params", "per_env_param"]
 
 K = ParamSpec("K")
 P = TypeVar("P")
@@ -150,3 +150,23 @@ def _said(value: Any) -> str:
     if not isinstance(value, Tensor):
         return repr(value)
     return f"tensor of {value.dtype} and shape {list(value.shape)}"
+
+
+class HoldsParams:
+    """What has parameters: those that are assigned are read as its constructor reads them."""
+
+    params: Any = None
+    """The record of the constructor's keywords, if it has any: what the pure functions take."""
+
+    env_params: Any
+    """Of a chain with parameters of its own those of its environment, as that one's functions take them."""
+
+    _env_params_record: ClassVar[type[Any] | None] = None
+    """The record of these; None where all are the environment's."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        value = assigned(self, self.__dict__.get("params"), name, value)
+        super().__setattr__(name, value)
+        record: Any = self._env_params_record
+        if name == "params" and record is not None:
+            self.env_params = record._make([getattr(value, field) for field in record._fields])

@@ -1,0 +1,175 @@
+"""The parameters of a chain: constructor keywords that arguments of its transforms name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from specgen.check.lints.declared import warn_unread
+from specgen.check.model import CheckedEnv, Parameter
+from specgen.check.names import Names, reserved_in_env
+from specgen.check.param_values import COMPARISONS
+from specgen.check.params import OF_OTHERS, ParamRules, check_params
+from specgen.check.transforms.model import CheckedTransform
+from specgen.diagnostics import Diagnostic, Note, Sink, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Interval
+from specgen.schema.chain import Chain
+from specgen.schema.load import SchemaFile, find
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar
+from specgen.values import replace
+
+OF_CHAINS = ParamRules(
+    "a chain",
+    frozenset({"batch_size", "device", "check_domains", "gym_kwargs"}),
+    "every environment has this keyword",
+    ("float", "int", "bool"),
+    {
+        "optional": "leave it out, and give a default",
+        "static": "what shapes types is written at the transform, as a number",
+        "per_env": "a chain has one number for all environments",
+        "draw": None,
+        **OF_OTHERS,
+    },
+    finite=True,
+)
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "a truth value"}
+_LOWS, _HIGHS = (">=", ">"), ("<=", "<")
+
+
+def chain_params(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    chain: Chain,
+    env: CheckedEnv,
+    transforms: Mapping[str, CheckedTransform],
+    sink: Sink,
+) -> dict[str, Parameter]:
+    """The parameters of the chain at `path`, each in the ranges of all arguments that name it.
+
+    Args:
+        file: where it is declared.
+        path: the chain.
+        chain: the declaration.
+        env: its environment, whose parameters are keywords, too.
+        transforms: those in sight.
+        sink: takes every mistake.
+    """
+    if chain.params and env.chat is not None:
+        message = "parameters of a chain over conversations are not available yet"
+        help = "write the numbers at the transforms"
+        sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params"), message, help=help))
+        return {}
+    taken = reserved_in_env(path[-1], ())
+    taken |= dict.fromkeys((one.name for one in env.params), f"it is a parameter of {env.name}")
+    kwargs = () if env.gymnasium is None else env.gymnasium.kwargs
+    taken |= dict.fromkeys(kwargs, "`gymnasium.make` has it as a keyword")
+    checked, _ = check_params(file, path, chain.params, OF_CHAINS, Names(sink, taken), sink)
+    found = {one.name: one for one in checked}
+    named: set[str] = set()
+    for transform, param, node in _arguments(file, path, chain, transforms):
+        own = named_param(node, found)
+        if own is not None and not refusal(own, param, transform, node):
+            named.add(own.name)
+            found[own.name] = _within(own, param, transform, sink)
+        elif own is not None:
+            named.add(own.name)
+    for name, one in found.items():
+        if name not in named and one.span is not None:
+            help = f"name it as an argument of a transform, `{{StepCounter: {{max_steps: {name}}}}}`, or leave it out"
+            warn_unread(one.span, "parameter", name, sink, help)
+    return found
+
+
+def named_param(node: Node, params: Mapping[str, Parameter]) -> Parameter | None:
+    """The parameter of a chain that an argument of a transform is; None where it is a value."""
+    return params.get(node.text) if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+
+def undeclared(
+    node: Node, param: Parameter, transform: CheckedTransform, params: Mapping[str, Parameter]
+) -> Diagnostic | None:
+    """What to say of an argument that names a parameter which the chain has not; None of any other."""
+    if (
+        not isinstance(node, Scalar)
+        or not isinstance(node.value, str)
+        or _fixed(param, transform) is not None
+    ):
+        return None
+    if not node.text.isidentifier() or node.text.lower() in ("inf", "nan"):
+        return None
+    message = f"the chain has no parameter `{node.text}` for `{param.name}` of `{transform.name}`"
+    help = (
+        suggestion(node.text, params)
+        or f"write a number, or declare it in the chain: `params: {{{node.text}: …}}`"
+    )
+    return rules.UNKNOWN_FIELD.at(node.span, message, help=help)
+
+
+def refusal(own: Parameter, param: Parameter, transform: CheckedTransform, node: Node) -> Diagnostic | None:
+    """Why the parameter `own` of a chain can't be the parameter `param` of a transform; None where it can."""
+    what = f"`{param.name}` of `{transform.name}`"
+    why = _fixed(param, transform)
+    if why is not None:
+        help = "write its value here"
+        return rules.WRONG_TYPE.at(node.span, f"{what} can't be a parameter of the chain: {why}", help=help)
+    kind = "float" if param.kind == "tensor" else param.kind
+    if own.kind == kind:
+        return None
+    notes = [Note("declared here", own.span)] if own.span is not None else []
+    message = f"{what} should be {_KINDS[kind]}, and `{own.name}` is {_KINDS[own.kind]}"
+    return rules.WRONG_TYPE.at(node.span, message, notes=notes, help=f"declare it with `type: {kind}`")
+
+
+def _fixed(param: Parameter, transform: CheckedTransform) -> str | None:
+    """Why an argument has to be known when a chain is checked; None where it need not be."""
+    if param.kind not in ("int", "float", "bool", "tensor"):
+        return "it is no number"
+    if param.static:
+        return "shapes and keys follow from it"
+    if param.name == transform.derive_done:
+        return "whether episodes end follows from it"
+    if transform.python is not None:
+        return "the class behind the transform is made with it"
+    if transform.buffers:
+        return "the transform keeps statistics"
+    if param.at_least is not None or any(one.at_least == param.name for one in transform.params):
+        return "it is compared with another one"
+    return None
+
+
+def _arguments(
+    file: SchemaFile, path: tuple[str, ...], chain: Chain, transforms: Mapping[str, CheckedTransform]
+) -> Iterator[tuple[CheckedTransform, Parameter, Node]]:
+    """The arguments of transforms that are parameters of these, in order."""
+    for index, entry in enumerate(chain.transforms):
+        for kind in () if isinstance(entry, str) else entry:
+            node = find(file.root, (*path, "transforms", index, kind))
+            transform = transforms.get(kind)
+            if transform is not None and isinstance(node, MappingNode):
+                for param in transform.params:
+                    if (value := node.get(param.name)) is not None:
+                        yield transform, param, value
+
+
+def _within(own: Parameter, param: Parameter, transform: CheckedTransform, sink: Sink) -> Parameter:
+    """A parameter of a chain, in the range of an argument that it is, too; a default outside that is reported."""
+    bounds = param.range if param.unless is None else ()
+    for sign, bound in bounds:
+        if not COMPARISONS[sign](own.default, bound):
+            message = f"the default of `{own.name}` must be {sign} {bound:g}, as `{param.name}` of `{transform.name}`, got {own.default}"
+            assert own.span is not None
+            sink.add(rules.PARAM_OUT_OF_RANGE.at(own.span, message))
+            return own
+    both = (*own.range, *bounds)
+    low = max((one for one in both if one[0] in _LOWS), key=lambda one: (one[1], one[0] == ">"), default=None)
+    high = min(
+        (one for one in both if one[0] in _HIGHS), key=lambda one: (one[1], one[0] != "<"), default=None
+    )
+    range_ = tuple(one for one in (low, high) if one is not None)
+    interval = own.interval
+    if low is not None and own.kind != "bool":
+        interval = Interval(max(interval.low, low[1]), interval.high)
+    if high is not None and own.kind != "bool":
+        interval = Interval(interval.low, min(interval.high, high[1]))
+    return replace(own, range=range_, interval=interval, doc=own.doc or param.doc)
