@@ -9,7 +9,6 @@ import torch
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction
-from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.buffers import BufferLayout
 from specgen_runtime.envs.batched.description import describe_all, make_samples
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
@@ -18,12 +17,13 @@ from specgen_runtime.envs.batched.pool import Pool
 from specgen_runtime.envs.batched.processes import ProcessPool, start_method
 from specgen_runtime.envs.batched.serial import SerialEnv
 from specgen_runtime.envs.batched.shared_memory import SharedMemoryPath
+from specgen_runtime.envs.batched.views import IndexedBatch
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["ParallelEnv"]
 
 
-class ParallelEnv(BatchedEnv[D]):
+class ParallelEnv(IndexedBatch[D]):
     """Several environments as one, stepped at the same time in processes of their own.
 
     Entries of fixed shapes go through shared memory; others (texts, entries whose sizes vary, environments whose data

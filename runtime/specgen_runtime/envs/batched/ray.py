@@ -8,10 +8,10 @@ from typing import Any
 
 from specgen_runtime.envs.base import D
 from specgen_runtime.envs.batched.arguments import EnvFunction, checked_env
-from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import Description
 from specgen_runtime.envs.batched.messages import Failure, dumps, dumps_function, first_failure, loads
 from specgen_runtime.envs.batched.pool import Pool, RemotePool
+from specgen_runtime.envs.batched.views import IndexedBatch
 from specgen_runtime.envs.batched.worker_env import WorkerEnv
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
@@ -19,7 +19,7 @@ from specgen_runtime.typing import DEVICE_TYPING
 __all__ = ["RayEnv"]
 
 
-class RayEnv(BatchedEnv[D]):
+class RayEnv(IndexedBatch[D]):
     """Several environments as one, each in an actor of a Ray cluster, on as many machines as it has.
 
     Its actors start at construction, with `ray.init()` if nobody has called it, and tell the specs. Data are pickled, so

@@ -9,12 +9,12 @@ import torch
 
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction
-from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import describe_all, make_samples
 from specgen_runtime.envs.batched.fast_path import BatchFastPath
 from specgen_runtime.envs.batched.generated_gym_batch import GeneratedGymBatch, row_steps_of
 from specgen_runtime.envs.batched.gym_batch import GymBatch, fast_paths
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
+from specgen_runtime.envs.batched.views import IndexedBatch
 from specgen_runtime.envs.gym.fast_path import GymFastPath
 from specgen_runtime.envs.gym.rollout_steps import GymSteps
 from specgen_runtime.envs.gym.rows import GymRowSteps
@@ -27,7 +27,7 @@ from specgen_runtime.typing import DEVICE_TYPING
 __all__ = ["SerialEnv"]
 
 
-class SerialEnv(BatchedEnv[D]):
+class SerialEnv(IndexedBatch[D]):
     """Several environments as one, stepped one after the other in this process.
 
     Gradients flow through it. See `BatchedEnv` for what all batches do.
