@@ -10,9 +10,9 @@ from specgen.values import replace
 
 
 def asked(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Binding]) -> Expr:
-    """A condition that asks for the values which its branches read: `given(x)` for `x`, for `next.x`, or for both.
+    """A condition that asks for the values which its branches read: `given(x)` for `x`, `next.x`, `acc.x`, or several.
 
-    Both are there or neither is; what is asked for is known to be there where it is read.
+    All are there or none is; what is asked for is known to be there where it is read.
 
     Args:
         condition: the condition of a `where`.
@@ -24,9 +24,11 @@ def asked(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Bindi
     def change(expr: Expr) -> Expr:
         match expr:
             case Call(Name("given"), (Name(name) as value,), ()) if f"next.{name}" in scope:
-                if name not in scope or not scope[name].optional:
+                places = (name, f"next.{name}", f"acc.{name}")
+                if not any(one in scope and scope[one].optional for one in places):
                     return expr
-                names = [one for one in (name, f"next.{name}") if one in read] or [f"next.{name}"]
+                names = [one for one in places if one in read]
+                names = names or [f"next.{name}"]
                 calls = tuple(replace(expr, args=(replace(value, path=one),)) for one in names)
                 return calls[0] if len(calls) == 1 else Logic("and", calls, expr.start, expr.end)
         return expr

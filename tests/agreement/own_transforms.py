@@ -24,6 +24,7 @@ OWN_NAMES = (
     "Least",
     "LastAction",
     "Memory",
+    "Pooled",
 )
 """The transforms of `OWN`; `Since` needs the key of another."""
 
@@ -205,6 +206,19 @@ transforms:
     carry: [moved]
     reset: {memory: "uniform(-1, 1, shape=(2,))", moved: "zeros((2,))"}
     step: {next.moved: moved + next.memory - memory}
+  Pooled:
+    doc: Several steps as one, with keys that may be missing.
+    params: {count: {type: int, default: 2, min: 1, static: true}}
+    in:
+      x: {each: [], type: "float[...]"}
+      goal: {key: goal, type: "float[...x]", optional: true}
+      reward: {key: reward, type: "float[]", optional: true}
+    out: {spans: {each: x, name: "spans_{}", type: like(x), when: given(goal)}}
+    around:
+      repeat: count
+      until: "where(given(goal), next.goal > 3, false)"
+      fold: {reward: acc.reward + next.reward, goal: "max(acc.goal, next.goal)"}
+      collect: {spans: next.goal - 0.5 * x}
   Since:
     doc: A key beside each done flag, and what a map makes of it.
     in: {done: {each: env.done, type: "bool[...]"}, age: {key: age, beside: done, type: "int32[...done]"}}

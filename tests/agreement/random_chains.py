@@ -26,6 +26,10 @@ LIBRARY = (
 )
 
 
+NOT_REPEATED = ("Centred", "Joint", "Jitter", "Memory", "Noise", "VecNorm")
+"""What draws at each step, learns, or leaves a state to the policy: no later transform of a chain repeats it."""
+
+
 @dataclass
 class Sample:
     """An environment and a chain over it.
@@ -90,7 +94,7 @@ def draw_sample(random: Random) -> Sample:
     """An environment and one to eight transforms, with arguments that fit, most of the time."""
     env, keys = draw_env(random)
     sample = Sample(env)
-    chain = _Chain(random, keys)
+    chain = _Chain(random, keys, draws=any("normal(" in line for line in env))
     for _ in range(random.randint(1, 8)):
         sample.transforms.append(chain.draw())
     return sample
@@ -99,13 +103,17 @@ def draw_sample(random: Random) -> Sample:
 class _Chain:
     """Draws one transform after another and follows which keys there are."""
 
-    def __init__(self, random: Random, keys: list[Key]) -> None:
+    def __init__(self, random: Random, keys: list[Key], *, draws: bool) -> None:
         self.random = random
+        self.repeats = not draws
         self.keys = {key.name: key for key in keys}
         self.fresh = 0
 
     def draw(self) -> tuple[str, dict[str, Any]]:
         name = self.random.choice([*LIBRARY, *OWN_NAMES])
+        if name == "Pooled" and not (self.repeats and self._alone("observation")):
+            name = "Square"
+        self.repeats = self.repeats and name not in NOT_REPEATED
         arguments: dict[str, Any] = getattr(self, f"_{_snake(name)}")()
         return name, arguments
 
@@ -311,6 +319,19 @@ class _Chain:
 
     def _centred(self) -> dict[str, Any]:
         return self._goal(self._alike(), "centred_{}")
+
+    def _pooled(self) -> dict[str, Any]:
+        found = self._alone("observation")[:1]
+        goals = [key for key in self._alike(found[0].shape) if key.group == "observation"] if found else []
+        arguments: dict[str, Any] = {
+            "count": self.random.randint(1, 3),
+            "in_keys": [key.name for key in found],
+        }
+        if goals and self.random.random() < 0.7:
+            arguments["goal_key"] = goals[0].name
+            name = f"spans_{found[0].name}"
+            self.keys[name] = Key(name, "observation", found[0].dtype)
+        return arguments
 
     def _joint(self) -> dict[str, Any]:
         keys = [*self._alike("one")[:1], *self._alike("two")[:1]]

@@ -21,6 +21,7 @@ from specgen_std.transforms import (
     MultiAction,
     RewardSum,
     StepCounter,
+    TimeMaxPool,
 )
 
 from tests.agreement.interpreted import interpreted, printed_programs
@@ -36,6 +37,7 @@ import:
   - specgen_std/transforms/shapes
   - specgen_std/transforms/reward_sum
   - specgen_std/transforms/rewards
+  - specgen_std/transforms/frames
   - specgen_std/transforms/step_counter
   - specgen_std/transforms/time
 envs:
@@ -117,6 +119,7 @@ chains:
   Twice: {env: Walk, transforms: [{MultiAction: {steps: 2}}, {ClipTransform: {in_keys: [x], low: -3, high: 3}}, {MultiAction: {steps: 3, out_keys: [sums]}}]}
   Chosen: {env: Walk, transforms: [{ActionDiscretizer: {num_intervals: 5}}, {MultiAction: {steps: 2, stack_rewards: false}}]}
   Pools: {env: Walk, transforms: [Pooled, RewardSum]}
+  Widest: {env: Walk, transforms: [Pooled, {TimeMaxPool: {in_keys: [seen], T: 2}}]}
   PoolsOfPools: {env: Walk, transforms: [{Pooled: {count: 2}}, Mixed, {StepCounter: {max_steps: 5}}]}
   Between: {env: Walk, transforms: [Mixed, {MultiAction: {steps: 2, in_keys_inv: [first_action]}}]}
   Streets: {env: Taxi, transforms: [{MultiAction: {steps: 2, stack_observations: true}}, {StepCounter: {max_steps: 9}}]}
@@ -147,6 +150,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     ],
     "Chosen": lambda made: [ActionDiscretizer(5), MultiAction(2, stack_rewards=False)],
     "Pools": lambda made: [made.Pooled(), RewardSum()],
+    "Widest": lambda made: [made.Pooled(), TimeMaxPool(["seen"], T=2)],
     "PoolsOfPools": lambda made: [made.Pooled(count=2), made.Mixed(), StepCounter(5)],
     "Between": lambda made: [made.Mixed(), MultiAction(2, in_keys_inv=["first_action"])],
     "Streets": lambda made: [MultiAction(2, stack_observations=True), StepCounter(9)],

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8ca9d7fb0b66cffb1de601be49481143f8ff93469a8e633f2a1ac330adab4f4c
+# specgen: sha256=b1fafd96aab9ea4dc6a058bb80f0076f4cb2346143be7dadf35060f1084ff7c6
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ class FrameSkipTransform(RepeatTransform[FrameSkipTransformKeys]):
         return self.frame_skip
 
     def _fold(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, acc: TensorDictBase,
+        folded: TensorDictBase, nth: int,
     ) -> None:
         for key in self.keys:
             next_reward = self._require(next_tensordict, key.reward)
-            acc_reward = self._require(folded, key.reward)
+            acc_reward = self._require(acc, key.reward)
             reward = frame_skip_transform_fold(next_reward, acc_reward)
             self._write(folded, key.reward, reward)
 
@@ -185,7 +186,7 @@ def multi_action_fold(next_reward: Tensor, acc_reward: Tensor) -> Tensor:
     return acc_reward + next_reward
 
 
-def multi_action_collect(next_reward: Tensor) -> Tensor:
+def multi_action_collect_rewards(next_reward: Tensor) -> Tensor:
     """`rewards` of a repetition.
 
     Args:
@@ -313,11 +314,12 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
         return self.steps
 
     def _fold(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, acc: TensorDictBase,
+        folded: TensorDictBase, nth: int,
     ) -> None:
         for key in self.keys:
             next_reward = self._require(next_tensordict, key.reward)
-            acc_reward = self._require(folded, key.reward)
+            acc_reward = self._require(acc, key.reward)
             reward = multi_action_fold(next_reward, acc_reward)
             self._write(folded, key.reward, reward)
 
@@ -325,9 +327,10 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
         self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, collected: TensorDictBase, nth: int
     ) -> None:
         for key in self.keys:
-            next_reward = self._require(next_tensordict, key.reward)
-            rewards = multi_action_collect(next_reward)
-            self._write(collected, key.rewards, rewards)
+            if self.stack_rewards:
+                next_reward = self._require(next_tensordict, key.reward)
+                rewards = multi_action_collect_rewards(next_reward)
+                self._write(collected, key.rewards, rewards)
 
     def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
         for key in self.keys_inv:

@@ -141,10 +141,11 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         self,
         tensordict: TensorDictBase,
         next_tensordict: TensorDictBase,
+        acc: TensorDictBase,
         folded: TensorDictBase,
         nth: int,
     ) -> None:
-        """Combine what the repetitions before gave (`folded`, written in place) with another one."""
+        """Combine what the repetitions before gave (`acc`, not to be modified) with another one, into `folded`."""
 
     def _collect(
         self,
@@ -176,7 +177,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             latest = inner.step(root)
             combined = latest.select(*folds)
             combined.update(folded)
-            self._fold(tensordict, latest, combined, nth)
+            self._fold(tensordict, latest, folded, combined, nth)
             _write_rows(folded, combined, going)
             if collects:
                 collected.append(self._collected(tensordict, latest, going, nth))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from specgen.check.chains.model import Instance, Row
+from specgen.check.chains.model import Instance, Row, role_entries
 from specgen.check.chains.scope import base_scope
 from specgen.check.model import CheckedEnv, Entry
 from specgen.check.transforms.model import CheckedTransform
@@ -84,7 +84,12 @@ def repetitions(instance: Instance) -> Typed:
 
 def folded_entries(instance: Instance) -> dict[str, Entry]:
     """The entries that a transform folds, with the bounds that they have then, by dotted key."""
-    folded = [row.inputs[role.name] for row in instance.rows for role in instance.transform.folded]
+    folded = [
+        entry
+        for row in instance.rows
+        for role in instance.transform.folded
+        for entry in role_entries(row, role)
+    ]
     return {entry.dotted: entry for entry in folded}  # with the bounds of `folded_rows`
 
 

@@ -113,7 +113,8 @@ class Instance:
             return row.bound[phase]
         outputs = {output.name for output in self.transform.outputs}
         declared = outputs | {role.name for role in self.transform.roles}
-        absent = outputs - set(row.outputs)
+        missing = {role.name for role in self.transform.roles if role.may_be_missing}  # none is folded then
+        absent = (outputs - set(row.outputs)) | (missing - set(row.inputs))
         kept: list[Statement] = []
         read: set[str] = set()
         for statement in reversed(self.transform.phase(phase)):

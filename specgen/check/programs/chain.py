@@ -73,8 +73,13 @@ class ChainPrograms:
     def component(self) -> Component:
         """The chain as a component."""
         cells = [one.cell for one in self.cells]
+        bodies = [self._state.bodies[moment].statements for moment in ("now", "next")]
+        read = {symbol for body in bodies for one in body for symbol in reads(one)}
+        read |= {cell.now for cell in cells}  # what nothing else has is no value to take rows and device from
         inputs = [
-            Input(one.cell.now, "flag" if one.entry.role == "done" else "state") for one in self._written
+            Input(one.cell.now, "flag" if one.entry.role == "done" else "state")
+            for one in self._written
+            if one.cell.now in read
         ]
         actions = [Input(symbol, "action") for symbol in self._state.actions.values()]
         actions += [Input(symbol, "written") for symbol in self._state.written.values()]

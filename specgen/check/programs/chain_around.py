@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from specgen.check.chains.around import repetitions
-from specgen.check.chains.model import Instance
+from specgen.check.chains.around import folded_entries, repetitions
+from specgen.check.chains.model import Instance, role_entries
 from specgen.check.model import Entry
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import apply_transform, bind_name, bind_parameters, nth_symbol
 from specgen.check.programs.env import either
+from specgen.check.transforms.branches import is_nothing, taken
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.names import NTH
 from specgen.expr import Symbol, Type, Typed, full
@@ -31,7 +32,8 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     around = instance.transform.around
     assert around is not None
     if around.kind == "skip":
-        state.skips += [_skipped(state, instance, index) for index in range(len(instance.rows))]
+        for index in range(len(instance.rows)):
+            state.skips += _skipped(state, instance, index)
     else:
         stand_still(state, instance.entries)
         _Loop(state, instance).apply()
@@ -61,14 +63,16 @@ def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:
     _observe_again(state, f"standing{len(step.statements)}")
 
 
-def _skipped(state: ChainState, instance: Instance, index: int) -> Symbol:
-    """The rows that a transform leaves out, by what they were before."""
+def _skipped(state: ChainState, instance: Instance, index: int) -> list[Symbol]:
+    """The rows that a transform leaves out, by what they were before; nothing where it leaves out none."""
     step = state.bodies["next"]
     statements, values = _part(state, instance, "skip", index)
+    if is_nothing(taken(values["skip"])):
+        return []
     step.statements += statements
     origin = f"{state.path}.transforms[{instance.position}]"
     flag = step.symbol(f"skipped{instance.position}.{index}", _FLAG, full("bool"), wish="skipped")
-    return step.add(flag, store(values["skip"], _FLAG), origin)
+    return [step.add(flag, store(values["skip"], _FLAG), origin)]
 
 
 class _Loop:
@@ -104,12 +108,8 @@ class _Loop:
         """Put the step into the loop; what each key is afterwards is what the loop ends with."""
         state, step = self.state, self.state.bodies["next"]
         inner, results = self._carry_cells()
-        folded = {
-            row.inputs[role.name].dotted: row.inputs[role.name]
-            for row in self.instance.rows
-            for role in self.instance.transform.folded
-        }
-        values = {name: self._carry_value(name) for name in (*self.rewards, *(folded.keys() - self.rewards))}
+        folded = folded_entries(self.instance)
+        values = self._carry_values(dict.fromkeys((*self.rewards, *folded)))
         over = self._over_so_far()
         collected = self._collected(over)
         mask = self._mask(over)
@@ -175,19 +175,26 @@ class _Loop:
             results.append(self._carry(place, each, init, end))
         return inner, results
 
-    def _carry_value(self, name: str) -> Symbol:
-        """Hand on a reward, or another value: that of the last repetition, or what is folded of all of them."""
-        end, place = self.after[name], f"value.{name}"
-        each, init = self._symbol("each", place, end), self._nothing(place, end)
+    def _carry_values(self, names: Collection[str]) -> dict[str, Symbol]:
+        """Hand on rewards, and other values: those of the last repetition, or what is folded of all of them."""
+        so_far = {name: self._symbol("each", f"value.{name}", self.after[name]) for name in names}
+        nothing = {name: self._nothing(f"value.{name}", self.after[name]) for name in names}
+        ends = {name: self.after[name] for name in names}
         for index, row in enumerate(self.instance.rows):
-            for role in self.instance.transform.folded:
-                if row.inputs[role.name].dotted == name:
-                    given = {f"acc.{role.name}": each, NTH: self.index}
-                    statements, values = _part(self.state, self.instance, "fold", index, self.after, given)
-                    end = self._symbol("folded", place, end)
-                    value = store(values[role.name], end.type)
-                    self.behind += [*statements, Assign(end, value, self.origin)]
-        return self._carry(place, each, init, end)
+            folded = {
+                role.name: entry.dotted
+                for role in self.instance.transform.folded
+                for entry in role_entries(row, role)
+            }
+            given = {f"acc.{role}": so_far[name] for role, name in folded.items()}
+            statements, values = _part(
+                self.state, self.instance, "fold", index, self.after, {**given, NTH: self.index}
+            )
+            self.behind += statements
+            for role, name in folded.items():
+                ends[name] = self._symbol("folded", f"value.{name}.{index}", self.after[name])
+                self.behind.append(Assign(ends[name], store(values[role], ends[name].type), self.origin))
+        return {name: self._carry(f"value.{name}", so_far[name], nothing[name], ends[name]) for name in names}
 
     def _carry(self, place: str, each: Symbol, init: Typed, end: Symbol) -> Symbol:
         """Hand on a value; what it is behind the loop."""
@@ -272,6 +279,8 @@ class _Loop:
             if self.instance.statements("until", row):
                 given = {NTH: self.index}
                 statements, values = _part(self.state, self.instance, "until", index, self.after, given)
+                if is_nothing(taken(values["until"])):
+                    continue  # nothing stops it without the key that may be missing
                 flag = Symbol(f"{self.origin}.until{index}", "stops", _FLAG, full("bool"))
                 self.behind += [*statements, Assign(flag, store(values["until"], _FLAG), self.origin)]
                 flags.append(flag)

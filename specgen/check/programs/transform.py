@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specgen.check.conditions import ALWAYS, Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
@@ -67,13 +69,44 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         made[target] = body.add(symbol, store(value, type_, like), statement.path)
         body.name(statement, read(symbol))
         written.append((target, output))
-    whole = Program("", (*inputs, Input(new, "data"), *body.draws), tuple(body.statements), ())
+    whole = Program(
+        f"{snake(transform.name)}_{phase}",
+        (*inputs, Input(new, "data"), *body.draws),
+        tuple(body.statements),
+        (),
+    )
     groups: dict[_Group, list[str]] = {}
     for target, output in written:
         alone = target if phase == "outer" else ""
         # At a reset there are no rewards: a map then makes what it makes of other entries alone.
         entries = _entries_read(whole, Output(identifier(target), made[target])) if phase == "map" else ()
         groups.setdefault((None if output is None else output.when, alone, entries), []).append(target)
+    return _split(whole, groups, made)
+
+
+def by_condition(
+    whole: Program, made: Mapping[str, Symbol], whens: Mapping[str, Condition | None]
+) -> list[PhaseProgram]:
+    """The programs of a part: what always exists first, then one for each condition on parameters and keys.
+
+    None of them is given what another one computes.
+
+    Args:
+        whole: the statements of all, named as one of them alone is.
+        made: the symbol of each target, in the order written.
+        whens: what must hold for each target to exist.
+    """
+    groups: dict[Condition | None, list[str]] = {}
+    for target in made:
+        groups.setdefault(whens[target], []).append(target)
+    found: dict[_Group, list[str]] = {(when, "", ()): targets for when, targets in groups.items()}
+    return _split(whole, found, made, apart=True)
+
+
+def _split(
+    whole: Program, groups: Mapping[_Group, list[str]], made: Mapping[str, Symbol], *, apart: bool = False
+) -> list[PhaseProgram]:
+    """A program for each group of targets; `apart`: each computes all that it needs."""
     always = sum(when is None for when, _, _ in groups)
     programs = []
     # What asks for more may read what asks for less.
@@ -83,11 +116,11 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         named = when is not None or alone or always > 1
         suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""
         outputs = tuple(Output(identifier(target), made[target]) for target in targets)
-        whole = replace(whole, name=f"{snake(transform.name)}_{phase}{suffix}", outputs=outputs)
+        part = replace(whole, name=f"{whole.name}{suffix}", outputs=outputs)
         # What another function of this phase computes comes in as an argument.
-        others = [symbol for target, symbol in made.items() if target not in targets]
+        others = [] if apart else [symbol for target, symbol in made.items() if target not in targets]
         programs.append(
-            PhaseProgram(_in_order(cut(whole, outputs, others), whole.inputs), tuple(targets), when)
+            PhaseProgram(_in_order(cut(part, outputs, others), whole.inputs), tuple(targets), when)
         )
     return programs
 

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from specgen.check.model import entry_name, identifier, snake
+from specgen.check.conditions import Atom, Condition
+from specgen.check.model import entry_name, snake
 from specgen.check.programs.body import Body
-from specgen.check.programs.transform import PhaseProgram, phase_inputs
+from specgen.check.programs.transform import PhaseProgram, by_condition, phase_inputs
+from specgen.check.transforms.branches import is_nothing, parts_of_rows
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import output_type, role_types
 from specgen.expr import Interval, Symbol, Type, full
-from specgen.program.cut import cut
-from specgen.program.program import Input, Output, Program
+from specgen.program.program import Input, Program
 from specgen.program.walk import read, store
 
 
-def around_program(transform: CheckedTransform, phase: Phase) -> PhaseProgram | None:
-    """The program of a part of `around`; None where it is not given."""
+def around_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgram]:
+    """The programs of a part of `around`, one for each condition under which its targets exist; none where it is not given."""
     statements = transform.phase(phase)
     if not statements:
-        return None
+        return []
     body = Body(f"transforms.{transform.name}.{phase}")
     inputs = _inputs(transform, phase)
     data = {entry_name(one.symbol): one.symbol for one in inputs if one.symbol.key is not None}
     types = role_types(transform.roles)
     types |= {output.name: output_type(output, types) for output in transform.outputs}
+    missing = {role.name for role in transform.roles if role.may_be_missing}
     made: dict[str, Symbol] = {}
+    whens: dict[str, Condition | None] = {}
     for statement in statements:
         target = statement.target
         if target == phase:
-            value = body.assign(statement)
-            made[target] = value.symbol or body.add(body.symbol(target, value.type), value, statement.path)
+            value = body.typed(statement)
+            for when, part in parts_of_rows(value, missing, counts=phase == "reset_steps"):
+                if when.atoms and is_nothing(part):
+                    continue  # nothing is said of rows then
+                name = "_".join(f"{'' if atom.holds else 'no_'}{atom.name}" for atom in when.atoms) or phase
+                whens[name] = when if when.atoms else None
+                made[name] = body.add(body.symbol(name, part.type, wish=phase), part, statement.path)
         elif target not in types:
             body.assign(statement)
         else:
@@ -37,11 +45,19 @@ def around_program(transform: CheckedTransform, phase: Phase) -> PhaseProgram | 
             like = None if value.type.level == "batch" else data[_shaped_as(transform, phase, target)]
             symbol = body.symbol(target, types[target], full(types[target].dtype), key=(target,))
             made[target] = body.add(symbol, store(value, types[target], like), statement.path)
+            whens[target] = _when(transform, target)
             body.name(statement, read(symbol))
-    outputs = tuple(Output(identifier(target), symbol) for target, symbol in made.items())
     name = f"{snake(transform.name)}_{phase}"
-    program = Program(name, (*inputs, *body.draws), tuple(body.statements), outputs)
-    return PhaseProgram(cut(program, outputs), tuple(made))
+    whole = Program(name, (*inputs, *body.draws), tuple(body.statements), ())
+    return by_condition(whole, made, whens)
+
+
+def _when(transform: CheckedTransform, target: str) -> Condition | None:
+    """What must hold for a target to exist, a role or an output."""
+    for role in transform.roles:
+        if role.name == target:
+            return Condition((Atom(target, "given", of_key=True),)) if role.may_be_missing else None
+    return transform.output(target).when
 
 
 def _shaped_as(transform: CheckedTransform, phase: Phase, target: str) -> str:

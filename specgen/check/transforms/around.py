@@ -10,10 +10,11 @@ from specgen.check.statements import Section, Target, check_section, made_statem
 from specgen.check.transforms.around_flow import check_around_flow, joins_keys, stacked_outputs
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
-from specgen.check.transforms.model import Around, Phase
+from specgen.check.transforms.model import Around, Phase, sizes_of
 from specgen.check.transforms.names import NTH
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
+from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Function, Interval, SpecType, Symbol, Type, full, infer, parse
 from specgen.expr.builtins.record import Builtin
@@ -214,9 +215,11 @@ class AroundChecker:
     def _reads_absent(self, expr: Expr, source: Scalar, absent: Mapping[str, str]) -> bool:
         found = [name for name in names_read_or_called(expr) if name.path in absent]
         for name in found:
-            rule = rules.SKIP_READS_NEXT if absent[name.path] == _NEXT_OF_SKIP else rules.NOTHING_FOLDED
+            folded = name.path == NTH or name.path.startswith("acc.")
+            elsewhere = rules.NOTHING_FOLDED if folded else expression_rules.UNDEFINED
+            skipped = absent[name.path] == _NEXT_OF_SKIP
             self.sink.add(
-                rule.at(
+                (rules.SKIP_READS_NEXT if skipped else elsewhere).at(
                     source.span_of(name.start, name.end),
                     f"`{name.path}` is not known here",
                     help=absent[name.path],
@@ -262,7 +265,9 @@ class AroundChecker:
                 )
             )
             return None
-        statement = self._one(field, self.fixed, {})
+        sizes = sizes_of(self.roles)
+        fixed = {name: binding for name, binding in self.fixed.items() if name not in sizes}
+        statement = self._one(field, fixed, dict.fromkeys(sizes, _SIZE_COUNTED.format(field)))
         if statement is None:
             return None
         span = self.file.span(*here)
@@ -312,16 +317,18 @@ class AroundChecker:
         repeats = phase in ("until", "fold", "collect")
         folded = self.transform.around.fold if self.transform.around is not None else {}
         for role in self.roles:
-            if role.inverse:
+            if role.inverse or phase == "action":
                 continue
             self._give(scope, phase, role.name, (role.name,), "now", self.types[role.name])
             if repeats:
                 self._give(scope, phase, f"next.{role.name}", (role.name,), "next", self.types[role.name])
-            if role.form == "all" and phase != "collect":  # where each of them is collected as it is
-                for name in (role.name, f"next.{role.name}") if repeats else (role.name,):
-                    scope[name] = replace(scope[name], several=())
+            several = () if role.form == "all" and phase != "collect" else None  # each is collected as it is
+            for name in (role.name, f"next.{role.name}") if repeats else (role.name,):
+                scope[name] = replace(scope[name], several=several, optional=role.may_be_missing)
             if phase == "fold" and role.name in folded:
-                self._give(scope, phase, f"acc.{role.name}", ("acc", role.name), "now", self.types[role.name])
+                acc = f"acc.{role.name}"
+                self._give(scope, phase, acc, ("acc", role.name), "now", self.types[role.name])
+                scope[acc] = replace(scope[acc], optional=role.may_be_missing)
         if phase == "action":
             for output in self.outputs:
                 if output.inverse:
@@ -356,21 +363,19 @@ class AroundChecker:
             )
             if phase == "skip":
                 absent[f"next.{role.name}"] = _NEXT_OF_SKIP
+            if phase == "action":
+                absent |= dict.fromkeys((role.name, f"next.{role.name}"), _RETURNED)
         if phase in ("skip", "reset_steps"):
             absent[NTH] = "`nth` is the number of a repetition: there is one where steps are repeated"
-        return {name: help for name, help in absent.items() if name not in self._scope(phase)}
+        known = self._scope(phase)
+        return {name: help for name, help in absent.items() if name not in known}
 
 
+_SIZE_COUNTED = (
+    "`{}` is a number that the constructor knows: declare an `int` parameter, and pass it the size"
+)
+_RETURNED = "an action is made of what the policy writes, outputs that follow an inverse role: let it write what is read"
 _NEXT_OF_SKIP = "whether a row steps is decided before the step: read the bare name"
-
-
-def following_their_roles(transform: Transform, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """The outputs; what is collected, and has no type of its own, has that of its role."""
-    collected = {} if transform.around is None else transform.around.collect
-    return tuple(
-        replace(output, like=output.each) if output.name in collected and not output.declared else output
-        for output in outputs
-    )
 
 
 def _combines(expr: Expr, name: str, *operations: str) -> bool:

@@ -18,6 +18,7 @@ from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_around import Around as DeclaredAround
+from specgen.values import replace
 
 
 def check_around_flow(
@@ -99,6 +100,15 @@ def _warn_of_lost_reward(
                 help="add a role for the reward, and `fold: {reward: acc.reward + next.reward}`",
             )
         )
+
+
+def following_their_roles(transform: Transform, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The outputs; what is collected, and has no type of its own, has that of its role."""
+    collected = {} if transform.around is None else transform.around.collect
+    return tuple(
+        replace(output, like=output.each) if output.name in collected and not output.declared else output
+        for output in outputs
+    )
 
 
 def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:

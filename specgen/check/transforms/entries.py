@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from specgen.check.conditions import Condition
-from specgen.expr import Interval, SpecType, Type
+from specgen.expr import Interval, SpecType, Symbol, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest
 from specgen.values import dataclass
 
@@ -180,6 +180,13 @@ def chosen_by_out_keys(output: Output, roles: Iterable[Role]) -> bool:
     if role is None or role.form != "each" or role.structural or output.keyword is not None:
         return False
     return not (output.flag or output.hidden or (output.when is not None and output.when.of_keys))
+
+
+def role_of(symbol: Symbol | None) -> str:
+    """The role or output whose value a symbol is, as it is declared; empty for what is no entry."""
+    if symbol is None:
+        return ""
+    return symbol.path.rpartition(".in.")[2].removeprefix("next.").removeprefix("acc.")
 
 
 @dataclass(frozen=True)

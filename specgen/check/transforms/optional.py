@@ -7,15 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from specgen.check.conditions import ALWAYS, may_be_absent
 from specgen.check.model import Parameter, Statement
 from specgen.check.statements import SectionResult
+from specgen.check.transforms.branches import parts_of_rows
 from specgen.check.transforms.draws import taken_draws
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, role_of
 from specgen.check.transforms.flow import value_reads
 from specgen.check.transforms.model import sizes_of
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as rules
-from specgen.expr import Symbol, Typed
+from specgen.expr import Typed
 from specgen.expr.sizes import Sym, names_in
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -24,6 +25,8 @@ from specgen.schema.transform_offline import Recursion
 _TWO = (
     "declare two transforms, one with the key and one without it, and use the one that fits the environment"
 )
+_LIKE_ROWS = "write `zeros_like(x)`, `ones_like(x)` or `full_like(x, …)` of what is always there"
+_SAME_OF_ROWS = "write a condition on what is always there: `x < x` is false, `not (x < x)` true"
 _NONE_THERE = (
     "add a role that is always there, `reward: {each: env.reward}`, say: what is learned belongs to its key"
 )
@@ -64,7 +67,6 @@ def check_optional_roles(
                 )
             for field, there, help in (
                 ("python", transform.python is not None, _TWO),
-                ("around", transform.around is not None, _TWO),
                 ("offline", isinstance(transform.offline, Recursion), _TWO),
                 ("buffers", bool(transform.buffers) and not always, _NONE_THERE),
             ):
@@ -116,16 +118,18 @@ def check_absent(
     needed = {param.name: {param.name} for param in params if param.optional} | {
         name: {name} for name in missing
     }
-    needed |= {f"next.{name}": names for name, names in needed.items()}
+    needed |= {f"{prefix}.{name}": names for name, names in needed.items() for prefix in ("next", "acc")}
     needed |= {name: {role.name} for name, (role, _) in sizes_of(roles).items() if role.name in missing}
     for phase, section in sections.items():
         by_target = {statement.target: statement for statement in section.statements}
         for target in by_target:
             learned = phase == "update" and target.startswith("next.")
-            if target.removeprefix("next.") not in conditions and not learned:
+            alone = phase in ("count", target)  # a part of `around` that is one expression
+            if target.removeprefix("next.") not in conditions and not (learned or alone):
                 continue  # a local value is as conditional as what reads it
             when = conditions.get(target.removeprefix("next."))
             given = frozenset[str]() if when is None else when.given
+            given |= {target} & missing  # a fold of what is missing is left out
             for statement in _behind(by_target, target, conditions):
                 lost = untyped.get(target.removeprefix("next."), frozenset())
                 for name in sorted(may_be_absent(statement.expr, needed, given)):
@@ -136,9 +140,16 @@ def check_absent(
                         rules.MAY_BE_ABSENT.at(
                             statement.source.span_of(0, len(statement.source.text)),
                             f"`{name}` {said}",
-                            help=f"declare the output with `when: given({name})`, or read it in a branch of `where(given({name}), …, …)`",
+                            help=_read_where(name, target, outputs),
                         )
                     )
+
+
+def _read_where(name: str, target: str, outputs: Iterable[Output]) -> str:
+    """What to do about a value that is read for `target`, and may not be there."""
+    branch = f"read it in a branch of `where(given({name}), …, …)`"
+    written = any(output.name == target.removeprefix("next.") for output in outputs)
+    return f"declare the output with `when: given({name})`, or {branch}" if written else branch
 
 
 def _check_types(
@@ -206,7 +217,7 @@ def _check_draws(roles: Iterable[Role], sections: Mapping[str, SectionResult], s
     for section in sections.values():
         for statement in section.statements:
             for site in taken_draws(statement.typed):
-                if (name := _entry(site.like)) in missing:
+                if (name := role_of(site.like)) in missing:
                     sink.add(
                         language_rules.OPTIONAL_NEEDED.at(
                             statement.source.span_of(0, len(statement.source.text)),
@@ -218,37 +229,35 @@ def _check_draws(roles: Iterable[Role], sections: Mapping[str, SectionResult], s
 
 def _check_numbers(missing: Collection[str], sections: Mapping[str, SectionResult], sink: Sink) -> None:
     """Report what stands in for a key that is missing, where nothing that is there has the shape of that."""
-    for section in sections.values():
+    for phase, section in sections.items():
         for statement in section.statements:
             nodes = list(statement.typed.nodes)
+            # a part of `around` that is one expression is one for each choice of keys
+            parts = parts_of_rows(statement.typed, missing, counts=phase == "reset_steps")
+            apart = [end for when, end in parts if when.of_keys and statement.target == phase]
             names = [one for one in nodes if one.op == "name" and one.type.level == "batch"]
-            there = [one.type for one in names if _entry(one.symbol) not in missing]
+            there = [one.type for one in names if role_of(one.symbol) not in missing]
             sizes = {size for type_ in there for size in type_.dims}
             for node in nodes:
                 if node.op != "where" or node.type.level != "batch" or not _asks_for(missing, node.args[0]):
                     continue
                 for branch in node.args[1:]:
                     known = there and all(isinstance(size, int) or size in sizes for size in node.type.dims)
-                    if branch.type.level == "batch" or known:
+                    if branch.type.level == "batch" or known or any(branch is end for end in apart):
                         continue
                     text = statement.source.text[branch.start : branch.end]
                     sink.add(
                         language_rules.OPTIONAL_NEEDED.at(
                             statement.source.span_of(branch.start, branch.end),
                             f"nothing here has the shape of `{text}` where the key is missing",
-                            help="write `zeros_like(x)`, `ones_like(x)` or `full_like(x, …)` of what is always there",
+                            help=_SAME_OF_ROWS if branch.type.dtype == "bool" else _LIKE_ROWS,
                         )
                     )
 
 
 def _asks_for(missing: Collection[str], condition: Typed) -> bool:
     """Whether a condition asks for one of the keys that may be missing."""
-    return any(node.op == "given" and _entry(node.args[0].symbol) in missing for node in condition.nodes)
-
-
-def _entry(symbol: Symbol | None) -> str:
-    """The role or output whose value a symbol is, as it is declared; empty for what is no entry."""
-    return "" if symbol is None else symbol.path.rpartition(".in.")[2].removeprefix("next.")
+    return any(node.op == "given" and role_of(node.args[0].symbol) in missing for node in condition.nodes)
 
 
 def _behind(

@@ -10,8 +10,12 @@ from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
-from specgen.check.transforms.around import AroundChecker, following_their_roles
-from specgen.check.transforms.around_flow import around_sections, recalled_by_around
+from specgen.check.transforms.around import AroundChecker
+from specgen.check.transforms.around_flow import (
+    around_sections,
+    following_their_roles,
+    recalled_by_around,
+)
 from specgen.check.transforms.buffer_types import BufferTypes
 from specgen.check.transforms.buffers import (
     check_buffers,
@@ -168,15 +172,8 @@ class _Checker:
         )
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
-        check_per_env_params(
-            self.file,
-            self.path,
-            self.transform,
-            params,
-            outputs,
-            everything | around_sections(around),
-            self.sink,
-        )
+        everything |= around_sections(around)
+        check_per_env_params(*here, params, outputs, everything, self.sink)
         check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
         replayed = check_backward(*here, params, outputs, self.sink)
@@ -188,7 +185,6 @@ class _Checker:
             self.file, self.path, self.transform, params, roles, outputs, named, self.sink
         )
         if not self.sink.has_errors and python is None:
-            everything |= around_sections(around)
             lint_transform(
                 self.file,
                 self.path,

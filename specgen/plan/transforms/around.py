@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import field
 
-from specgen.check.transforms.model import Around, CheckedTransform, Phase
+from specgen.check.conditions import ALWAYS
+from specgen.check.transforms.model import Around, CheckedTransform, Phase, sizes_of
 from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import joins_only
 from specgen.code import Code, named, using
@@ -12,8 +14,9 @@ from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Text
 from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.draws import phase_draws
-from specgen.plan.transforms.functions import PhaseFunction, around_function, ranked
-from specgen.plan.transforms.text import rank_text, variable
+from specgen.plan.transforms.functions import PhaseFunction, around_functions, ranked
+from specgen.plan.transforms.phases import PhaseBlock
+from specgen.plan.transforms.text import exists, if_there, keyless, rank_text, variable
 from specgen.program.torch_text import print_expression
 from specgen.values import dataclass
 
@@ -27,7 +30,7 @@ _TENSORS = using("Iterator[Tensor]", "Iterator", "Tensor")
 _COUNTS = using("Iterator[Tensor | int]", "Iterator", "Tensor")
 _METHODS: dict[Phase, tuple[str, tuple[str, ...], Text, str]] = {
     "until": ("_until", ("tensordict", "next_tensordict", NTH), _TENSORS, ""),
-    "fold": ("_fold", ("tensordict", "next_tensordict", "folded", NTH), "None", "folded"),
+    "fold": ("_fold", ("tensordict", "next_tensordict", "acc", "folded", NTH), "None", "folded"),
     "collect": ("_collect", ("tensordict", "next_tensordict", "collected", NTH), "None", "collected"),
     "action": ("_act", ("tensordict", "root", NTH), "None", "root"),
     "skip": ("_skips", ("tensordict",), _TENSORS, ""),
@@ -38,27 +41,21 @@ _METHODS: dict[Phase, tuple[str, tuple[str, ...], Text, str]] = {
 
 @dataclass(frozen=True)
 class MethodPlan:
-    """A method that calls a pure function for each record of keys.
+    """A method that calls pure functions for each record of keys.
 
     Attributes:
         name: its name.
         args: its arguments.
         returns: its annotation.
         rows: the property that gives the records; empty where it reads no key.
-        fetched: what is read first: names with expressions.
-        results: the names of what the function returns; empty where it is yielded.
-        call: the call.
-        stores: the expressions that write the results.
+        blocks: the calls, in order; what one without results returns is yielded.
     """
 
     name: str
     args: tuple[Argument, ...]
     returns: Text
     rows: str
-    fetched: tuple[tuple[str, str], ...]
-    results: tuple[str, ...]
-    call: CallPlan
-    stores: tuple[str, ...]
+    blocks: tuple[PhaseBlock, ...]
 
     @property
     def signature(self) -> str:
@@ -92,14 +89,14 @@ def plan_around(transform: CheckedTransform) -> AroundPlan | None:
     around = transform.around
     if around is None:
         return None
-    functions = {phase: made for phase in _METHODS if (made := around_function(transform, phase)) is not None}
+    functions = {phase: made for phase in _METHODS if (made := around_functions(transform, phase))}
     return AroundPlan(
         _BASES[around.kind],
         tuple((name, list(fields)) for name, fields in _groups(transform, around) if fields),
         _count(transform, around),
         literal(dict(around.stacked)) if around.stacked else "",
-        tuple(_method(transform, phase, function) for phase, function in functions.items()),
-        tuple(function.plan for function in functions.values()),
+        tuple(_method(transform, phase, made) for phase, made in functions.items()),
+        tuple(function.plan for made in functions.values() for function in made),
     )
 
 
@@ -124,15 +121,38 @@ def _count(transform: CheckedTransform, around: Around) -> tuple[str, Code] | No
     return ("_repetitions" if around.kind == "repeat" else "_at_most"), text
 
 
-def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) -> MethodPlan:
+def _method(transform: CheckedTransform, phase: Phase, functions: list[PhaseFunction]) -> MethodPlan:
     name, args, returns, target = _METHODS[phase]
     if transform.around is not None and transform.around.kind == "reset_steps" and phase == "action":
         args, returns = ("root", NTH, "inner"), _TENSORDICT
+    at_hand: set[str] = set()
+    blocks = tuple(_block(transform, phase, function, args, target, at_hand) for function in functions)
+    reads_keys = bool(target) or any(block.fetched or block.when for block in blocks)
+    return MethodPlan(
+        name,
+        tuple(Argument(arg, "int" if arg == NTH else _TENSORDICT) for arg in args),
+        returns,
+        ("keys_inv" if phase == "action" else "keys") if reads_keys else "",
+        blocks,
+    )
+
+
+def _block(
+    transform: CheckedTransform,
+    phase: Phase,
+    function: PhaseFunction,
+    args: tuple[str, ...],
+    target: str,
+    at_hand: set[str],
+) -> PhaseBlock:
+    """The call of a function; what it returns is written into `target`, or yielded. `at_hand` has been read."""
     params = {param.name: param for param in transform.params}
     networks = {network.name for network in transform.networks}
+    missing = keyless(transform) - function.given
     fetched: list[tuple[str, str]] = []
     passed: list[Text] = []
-    drawn = phase_draws(transform, phase, [function], lambda size: f"self.{size}")
+    within = function.when or ALWAYS
+    drawn = phase_draws(transform, phase, [function], lambda size: f"self.{size}", within)
     draws = {draw.name: draw.text for draw in drawn}
     for read in function.reads:
         if read in draws:
@@ -143,38 +163,45 @@ def _method(transform: CheckedTransform, phase: Phase, function: PhaseFunction) 
             size = f"{args[0]}.batch_size"
             passed.append(param_of_rows(param, size) if param.per_env else f"self.{read}")
         elif read in transform.sizes:
-            passed.append(_size(transform, read, function.reads))
+            passed.append(_size(transform, phase, read, function.reads, missing))
         elif read in networks:
             passed.append(f"self._networks[{literal(read)}]")
         elif (counted := ranked(transform, read)) is not None:
-            passed.append(rank_text(transform, counted))
+            passed.append(if_there(counted.name, rank_text(transform, counted), missing, "0"))
         else:
-            fetched.append((variable(read), _fetched(transform, phase, read, args)))
+            role = read.rpartition(".")[2]
+            text = if_there(role, _fetched(transform, phase, read, args), missing, "None")
             passed.append(variable(read))
-    yields = not target
-    return MethodPlan(
-        name,
-        tuple(Argument(arg, "int" if arg == NTH else _TENSORDICT) for arg in args),
-        returns,
-        ("keys_inv" if phase == "action" else "keys") if fetched or target else "",
+            if read in at_hand:
+                continue
+            fetched.append((variable(read), text))
+            if function.when is None and role not in missing:
+                at_hand.add(read)
+    writes = function.writes if target else ()
+    return PhaseBlock(
+        exists(function.when, writes),
         tuple(fetched),
-        () if yields else tuple(map(variable, function.writes)),
+        tuple(map(variable, writes)),
         CallPlan(function.name, tuple(passed)),
-        ()
-        if yields
-        else tuple(f"self._write({target}, key.{write}, {variable(write)})" for write in function.writes),
+        tuple(f"self._write({target}, key.{write}, {variable(write)})" for write in writes),
     )
 
 
-def _size(transform: CheckedTransform, name: str, reads: tuple[str, ...]) -> Text:
-    """A named size, of the tensor of its role where that is at hand."""
-    role, axis = transform.sizes[name]
+def _size(
+    transform: CheckedTransform, phase: Phase, name: str, reads: tuple[str, ...], missing: Collection[str]
+) -> Text:
+    """A named size, of the tensor of its role where that is at hand; 0 where that is `missing`."""
+    own = sizes_of(role for role in transform.roles if role.inverse is (phase == "action"))
+    role, axis = own.get(name) or transform.sizes[name]
     found = next((read for read in reads if read.rpartition(".")[2] == role.name), None)
-    if found is not None:
-        return f"{variable(found)}.shape[{axis}]"
-    if not role.inverse:
-        return f"self._spec(key.{role.name}).shape[{axis}]"
-    return using(f"self._spec(key.{role.name}, INPUTS).shape[{axis}]", "INPUTS")
+    there = variable(found) if found else f"key.{role.name}"
+    if found:
+        size = using(f"{there}.shape[{axis}]")
+    elif not role.inverse:
+        size = using(f"self._spec({there}).shape[{axis}]")
+    else:
+        size = using(f"self._spec({there}, INPUTS).shape[{axis}]", "INPUTS")
+    return using(f"0 if {there} is None else {size}", *size.uses) if role.name in missing else size
 
 
 def _fetched(transform: CheckedTransform, phase: Phase, read: str, args: tuple[str, ...]) -> str:
@@ -184,7 +211,7 @@ def _fetched(transform: CheckedTransform, phase: Phase, read: str, args: tuple[s
     if moment == "next":
         source, get = "next_tensordict", "_require"
     elif moment == "acc":
-        source, get = "folded", "_require"
+        source, get = "acc", "_require"
     elif phase in ("action", "reset_steps"):
         source, get = args[0], "_require"
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from specgen.check.conditions import ALWAYS, Condition
 from specgen.check.model import Statement
+from specgen.check.transforms.entries import role_of
 from specgen.check.transforms.model import PHASES, CheckedTransform, Phase
 from specgen.code import Code, using
 from specgen.expr import DrawSite, Symbol, Typed
@@ -39,6 +41,7 @@ def phase_draws(
     phase: Phase,
     functions: Iterable[PhaseFunction],
     size: Callable[[str], str],
+    within: Condition = ALWAYS,
 ) -> Iterator[TransformDraw]:
     """The draws of a phase, in the order written; those that only optional outputs read are drawn with these only.
 
@@ -47,6 +50,7 @@ def phase_draws(
         phase: which of its phases.
         functions: those of the phase.
         size: the text of a size that has a name.
+        within: what is known to hold where they are drawn.
     """
     statements = transform.phase(phase)
     for statement in statements:
@@ -59,6 +63,8 @@ def phase_draws(
             if None not in whens:
                 either = " or ".join(when.python for when in whens if when is not None)
                 conditions.append(Code(f"({either})" if conditions and len(whens) > 1 else either))
+            known = {atom.python for atom in within.atoms} | {within.python}
+            conditions = [one for one in dict.fromkeys(conditions) if str(one) not in known]
             like = _given(site.like, phase) if phase in PHASES else None
             yield TransformDraw(site.name, _text(site, like, conditions, size), like)
 
@@ -94,7 +100,8 @@ def _sites(typed: Typed, choices: tuple[Typed, ...]) -> Iterator[tuple[DrawSite,
     """The draws of an expression, each with the choices of Python that must fall on it."""
     if typed.op == "where" and typed.args[0].type.python:
         condition, then, otherwise = typed.args
-        yield from _sites(then, (*choices, condition))
+        asked = condition.args if condition.op == "and" else (condition,)
+        yield from _sites(then, (*choices, *asked))
         turned = Typed("not", condition.type, condition.interval, (condition,), builtin=TABLE["not"])
         yield from _sites(otherwise, (*choices, turned))
         return
@@ -109,11 +116,14 @@ def _condition(
 ) -> Code:
     """The text of a condition on parameters; local values stand for what they are."""
     local = {statement.symbol: statement.typed for statement in statements}
+    roles = {role.name for role in transform.roles}
     params = {f"transforms.{transform.name}.params.{param.name}" for param in transform.params}
 
     def name(symbol: Symbol) -> str:
         if symbol in local:
             return f"({_condition(local[symbol], transform, statements, size)})"
+        if role_of(symbol) in roles:
+            return f"key.{role_of(symbol)}"
         return f"self.{symbol.name}" if symbol.path in params else size(symbol.name)
 
     made = print_expression(choice, name)

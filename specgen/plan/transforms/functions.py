@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
-from specgen.check.programs.transform_around import around_program
+from specgen.check.programs.transform_around import around_programs
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.inverse import bound_names, classes_name
 from specgen.check.transforms.model import CalledNetwork, CheckedTransform, Phase
 from specgen.check.transforms.names import NTH
 from specgen.check.transforms.types import rank_symbol
-from specgen.code import Code, using
+from specgen.code import Code, named, using
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
@@ -20,7 +20,8 @@ from specgen.plan.model import FunctionPlan
 from specgen.plan.per_env import kept_annotation
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input
-from specgen.values import dataclass
+from specgen.program.torch_blocks import PYTHON_TYPES
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,17 @@ def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunc
     return [_function(transform, phase, one) for one in phase_programs(transform, phase)]
 
 
-def around_function(transform: CheckedTransform, phase: Phase) -> PhaseFunction | None:
-    """The function of a part of `around`; None where it is not given."""
-    program = around_program(transform, phase)
-    return None if program is None else _function(transform, phase, program)
+def around_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunction]:
+    """The functions of a part of `around`; none where it is not given."""
+    return [_as_number(one, _function(transform, phase, one)) for one in around_programs(transform, phase)]
+
+
+def _as_number(one: PhaseProgram, function: PhaseFunction) -> PhaseFunction:
+    """A function that gives one number for all rows says so."""
+    if one.program.outputs[0].symbol.type.level == "batch":
+        return function
+    returns = PYTHON_TYPES[one.program.outputs[0].symbol.type.dtype]
+    return replace(function, plan=replace(function.plan, returns=named(returns)))
 
 
 def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> PhaseFunction:
@@ -127,7 +135,7 @@ def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | No
     tensor = using("Tensor", "Tensor")
     absent = {param.name: tensor if param.kind == "tensor" else kept_annotation(param) for param in missing}
     keyless = [role.name for role in transform.roles if role.may_be_missing and role.name not in given]
-    absent |= {f"{prefix}{name}": tensor for name in keyless for prefix in ("", "next_")}
+    absent |= {f"{prefix}{name}": tensor for name in keyless for prefix in ("", "next_", "acc_")}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
     networks = {network.name: network_annotation(network) for network in transform.networks}
     return (

@@ -20,6 +20,7 @@ from specgen.source.outline import METHODS_SUFFIX
 
 METHOD_VARIABLES = frozenset(
     {
+        "acc",
         "collected",
         "each",
         "env",

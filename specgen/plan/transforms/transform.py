@@ -30,10 +30,11 @@ from specgen.plan.transforms.functions import (
 )
 from specgen.plan.transforms.inverse import plan_inverse
 from specgen.plan.transforms.keys import KeyPlanner
-from specgen.plan.transforms.model import PhaseBlock, PhasePlan, TensorMapPlan, TransformPlan
+from specgen.plan.transforms.model import TensorMapPlan, TransformPlan
 from specgen.plan.transforms.networks import plan_networks
 from specgen.plan.transforms.offline import plan_recursion, recursion_functions
 from specgen.plan.transforms.params import plan_param
+from specgen.plan.transforms.phases import PhaseBlock, PhasePlan
 from specgen.plan.transforms.python import python_class, python_items
 from specgen.plan.transforms.specs import plan_added_specs
 from specgen.plan.transforms.text import (

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b256883e7edd4da94f34d7b509ae8b8bf33438e96ef6ddbcb9a45e7d2bd5bbc9
+# specgen: sha256=8b5a54f960acdd4b665c20a85219538788d2cc56d176f1fc027f2039d3998a7d
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -109,11 +109,12 @@ class SkipFrames(RepeatTransform[SkipFramesKeys]):
             yield skip_frames_until(self.bright, x, next_x, nth)
 
     def _fold(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, acc: TensorDictBase,
+        folded: TensorDictBase, nth: int,
     ) -> None:
         for key in self.keys:
             next_x = self._require(next_tensordict, key.x)
-            acc_x = self._require(folded, key.x)
+            acc_x = self._require(acc, key.x)
             x = skip_frames_fold(next_x, acc_x)
             self._write(folded, key.x, x)
 
@@ -212,11 +213,12 @@ class Collected(RepeatTransform[CollectedKeys]):
         return self.count
 
     def _fold(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, acc: TensorDictBase,
+        folded: TensorDictBase, nth: int,
     ) -> None:
         for key in self.keys:
             next_reward = self._require(next_tensordict, key.reward)
-            acc_reward = self._require(folded, key.reward)
+            acc_reward = self._require(acc, key.reward)
             reward = collected_fold(next_reward, acc_reward, nth)
             self._write(folded, key.reward, reward)
 
@@ -373,11 +375,12 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
         return 3
 
     def _fold(
-        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, folded: TensorDictBase, nth: int
+        self, tensordict: TensorDictBase, next_tensordict: TensorDictBase, acc: TensorDictBase,
+        folded: TensorDictBase, nth: int,
     ) -> None:
         for key in self.keys:
             next_reward = self._require(next_tensordict, key.reward)
-            acc_reward = self._require(folded, key.reward)
+            acc_reward = self._require(acc, key.reward)
             reward = ramp_fold(next_reward, acc_reward)
             self._write(folded, key.reward, reward)
 
