@@ -48,7 +48,7 @@ pipelines:
     policy: {explore: {epsilon_greedy: {eps: 0.1}}}
     loss: DQNLoss
     value_estimator: {td0: {gamma: 0.99}}
-    data: {replay: {num_envs: 2, num_steps: 4, capacity: 1_000, batch_size: 8, warm_up_frames: 16}}
+    data: {replay: {num_envs: 2, num_steps: 4, capacity: 1_000, batch_size: 8, warm_up_frames: 16, updates: 2}}
     target_updater: {soft: {tau: 0.05}}
     optimizer: {adam: {lr: 1.0e-3}}
     stop: {frames: 10_000}

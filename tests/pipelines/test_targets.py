@@ -20,7 +20,7 @@ GROUPS = """
     policy: {explore: {epsilon_greedy: {eps: 0.1}}}
     loss: {adversary: {DQNLoss: {}}, agent: {DQNLoss: {}}}
     value_estimator: {td0: {gamma: 0.95}}
-    data: {replay: {num_envs: 8, capacity: 10_000, batch_size: 64, warm_up_frames: 400}}
+    data: {replay: {num_envs: 8, capacity: 10_000, batch_size: 64, warm_up_frames: 400, updates: 1}}
     optimizer: {adam: {lr: 1.0e-3}}
     evaluate: {of: adversary}
     stop: {frames: 4_000}

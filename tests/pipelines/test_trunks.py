@@ -51,7 +51,7 @@ pipelines:
     networks: {value_network: {cnn: [[4, 3, 1], [8, 3, 2]], mlp: [16], init: {orthogonal: {}}}}
     policy: {explore: {epsilon_greedy: {eps: 0.2}}}
     loss: {DQNLoss: {double_dqn: true}}
-    data: {replay: {num_envs: 8, capacity: 1_000, batch_size: 32}}
+    data: {replay: {num_envs: 8, capacity: 1_000, batch_size: 32, updates: 2}}
     target_updater: {soft: {tau: 0.01}}
     optimizer: {adam: {lr: 1.0e-3}}
     stop: {frames: 2_000}

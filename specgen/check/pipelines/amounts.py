@@ -26,6 +26,8 @@ from specgen.schema.load import SchemaFile
 
 _ENSEMBLE = 5
 """Values of that many members bear more than one update for each frame (Chen et al. 2021)."""
+_FRAMES = 4
+"""So many new frames there are for an update of deep Q-learning (Mnih et al. 2015), and fewer for one of actor-critics."""
 
 
 def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sink: Sink) -> None:
@@ -74,6 +76,12 @@ def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) 
     if data.capacity.default < frames:
         message = f"a buffer of {data.capacity.default} frames does not hold {product} new ones"
         sink.add(number_rules.DOES_NOT_FIT.at(data.capacity.span, message, help="write 100_000"))
+    if not data.updates_said and frames > _FRAMES:
+        message = f"one update for {product} new frames, since nothing says `updates`"
+        help = f"write `updates: {frames}` for one each frame, as actor-critics have it, or `updates: {frames // _FRAMES}` as deep Q-learning"
+        several = data.num_envs if data.num_envs.default >= data.num_steps.default else data.num_steps
+        sink.add(value_rules.UPDATE_RATIO.at(several.span, message, help=help))
+        return
     updates = int(data.updates.default)
     members = [values.get("num_qvalue_nets") for values in given]
     many = any(isinstance(one, int | float) and one >= _ENSEMBLE for one in members)

@@ -211,8 +211,8 @@ class DataReader:
             text = "a buffer of {} frames never holds the {} of the warm-up"
             self._compare(capacity, warm_up, text, warm_up.default)
         made = ReplayData(
-            num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, n_step=n_step,
-            recorded=recorded, **numbers,
+            num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.updates is not None,
+            declared.storage, sampler, n_step=n_step, recorded=recorded, **numbers,
         )  # fmt: skip
         if recorded is None:  # where slices are refused themselves
             self._check_slices(made)

@@ -51,6 +51,7 @@ class ReplayData:
     """A replay buffer, and how it is filled and sampled.
 
     Attributes:
+        updates_said: whether the pipeline says how many updates there are.
         gamma: discounts the rewards of `n_step` steps.
         slice_length: how many steps of an episode are drawn together; None where frames are drawn one by one.
         recorded: the folder of the transitions that it holds at first; None where all are collected.
@@ -64,6 +65,7 @@ class ReplayData:
     batch_size: Setting
     warm_up_frames: Setting
     updates: Setting
+    updates_said: bool
     storage: Literal["memory", "memmap", "device"]
     sampler: SamplerKind
     alpha: Setting | None = None

@@ -259,6 +259,9 @@ UPDATE_RATIO = Rule(
 More than one update for each new frame fits values to noise, unless there are many of them (`num_qvalue_nets` of 5 or more,
 as in REDQ). Fewer than one for 256 frames leaves most of what was collected unused.
 
+`updates` counts those of a batch, which has `num_envs * num_steps` frames: environments side by side make updates rarer. A pipeline
+that says nothing has one a batch, which is warned of where that is more than 4 frames; with `updates: 1` it is meant.
+
 ```yaml
 data: {replay: {num_envs: 1, num_steps: 1, updates: 20, capacity: 100_000, batch_size: 256}}
 ```
