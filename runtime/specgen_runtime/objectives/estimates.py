@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import peek
+from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.value import ValueEstimatorBase
 from specgen_runtime.typing import NestedKey
 
@@ -26,7 +27,16 @@ def with_estimates(
         keys: what the estimator writes.
         estimator: has a network of its own, or reads the values in the data.
         target_params: parameters of that network for the next states, if there are others.
+
+    Raises:
+        KeyError: they are missing, and so is what they would be estimated from.
     """
+    if peek(tensordict, "next") is None:
+        missing = " and ".join(repr(key) for key in keys if peek(tensordict, key) is None)
+        raise KeyError(
+            f"{missing} is not in the tensordict, nor 'next', of which {type(estimator).__name__} would estimate it;"
+            f" it holds {listed(tensordict)}"
+        )
     there = {key: value for key in keys if (value := peek(tensordict, key)) is not None}
     with torch.no_grad():
         data = estimator(tensordict.copy(), target_params=target_params)

@@ -23,7 +23,7 @@ def packed(
     """A tensordict of keyword inputs, whose names are keys joined by underscores.
 
     Its batch dimensions are the leading ones that all the tensors share, and no more than those that entries have
-    beside their own.
+    beside their own; where none of these is given, all but the last one of the smallest tensor.
 
     Args:
         inputs: the tensors.
@@ -51,6 +51,10 @@ def packed(
         for key, own in features.items()
         if isinstance(tensor := tensordict.get(key, None), Tensor)
     ]
+    if (
+        features and not given
+    ):  # what is missing is told by who reads it; others have a dimension of their own
+        given = [max(1, min((tensordict.get(keys[name]).ndim for name in inputs), default=1) - 1)]
     tensordict.auto_batch_size_(min(given, default=None))
     return tensordict
 

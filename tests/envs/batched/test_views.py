@@ -23,7 +23,7 @@ MAKERS = {
 }
 
 
-@pytest.fixture(params=MAKERS.values(), ids=MAKERS.keys())
+@pytest.fixture(params=list(MAKERS.values()), ids=list(MAKERS))
 def of_three(request: pytest.FixtureRequest, batch: Any) -> Any:
     env = batch(3, request.param)
     env.set_seed(0)

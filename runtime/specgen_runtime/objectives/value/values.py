@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.objectives.hold_out import hold_out_net
-from specgen_runtime.objectives.keys import required
+from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.objectives.modes import over_sequences
 from specgen_runtime.objectives.value.chunks import Chunks
 from specgen_runtime.objectives.value.shifted import Slots
@@ -113,7 +113,12 @@ def next_record(data: TensorDictBase, network: TensorDictModuleBase) -> TensorDi
 
 
 def _finite(data: TensorDictBase, network: TensorDictModuleBase) -> TensorDictBase:
-    after = data.get("next").copy()
+    after = data.get("next", None)
+    if after is None:
+        raise KeyError(
+            f"the value of the next state: 'next' is not in the tensordict; it holds {listed(data)}"
+        )
+    after = after.copy()
     for key in network.in_keys:
         root, following = data.get(key, None), after.get(key, None)
         if (
