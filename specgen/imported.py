@@ -76,7 +76,16 @@ _RUNTIME_ENVS = (
     "SimulatorDynamics",
     "VectorDynamics",
 )
-ROW_VALUES = ("filled_row", "row_max", "row_min", "row_number", "row_sqrt")
+ROW_VALUES = (
+    "filled_row",
+    "row_concat",
+    "row_max",
+    "row_min",
+    "row_number",
+    "row_resized",
+    "row_sqrt",
+    "row_tile",
+)
 """What steps and updates by NumPy call."""
 
 _RUNTIME_LEARNING = ("LearnedStatistics", "LearningChain")

@@ -178,7 +178,7 @@ class Printer:
         """
         kind = node.type
         own = is_made(part) or (part.op == "name" and part.text in self.texts.spent)
-        return self.texts.reuse and own and part.type == kind and kind.level == "batch" and _is_large(kind)
+        return self.texts.reuse and own and part.type == kind and kind.level == "batch" and is_large(kind)
 
     def behind(self, printed: Printed, count: int) -> Printed:
         """`count` new axes at the end."""
@@ -371,7 +371,8 @@ def is_made(node: Typed) -> bool:
     return node.op in ("+", "-", "*", "/") and not node.type.python
 
 
-def _is_large(kind: Type) -> bool:
+def is_large(kind: Type) -> bool:
+    """Whether memory for a value is worth reusing."""
     known = not kind.open and all(isinstance(size, int) for size in kind.sizes)
     return known and math.prod(kind.shape) >= _LARGE
 

@@ -2,7 +2,7 @@
 
 What is stored as `(1,)`, with a trailing 1 that is no dimension of it, is one of NumPy's numbers; all else is an array.
 Only what NumPy and torch compute alike, to the bit: sums, products, square roots, comparisons, truth values, element by
-element. What is learned is read and updated by the calls that torch's function makes, whose values are NumPy's here.
+element, and functions of shapes (`numpy_shapes.py`). What is learned is read and updated by the calls that torch's function makes, whose values are NumPy's here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Final
 from specgen.expr import Symbol, Type, Typed
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_float, is_int
-from specgen.expr.printer import FunctionTexts, Printed
+from specgen.expr.printer import FunctionTexts, Printed, is_large
 from specgen.literals import literal
 from specgen.precedence import ADD, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, UNARY
 from specgen.program.names import numbered
+from specgen.program.numpy_shapes import VIEWS, show_shape
 from specgen.program.printed import key_text
 from specgen.program.program import Assign, Call, Program, Statement
-from specgen.program.walk import known, reads, store
+from specgen.program.walk import known, reads, store, unstored
 from specgen.values import dataclass
 
 _ARITHMETIC: Final = {"+": ADD, "-": ADD, "*": MUL, "/": MUL}
@@ -95,6 +96,7 @@ class _Printer:
         self.taken: set[str] = {*taken, *(one.group for one in program.inputs if one.group)}
         self.inline: dict[Symbol, Typed] = {}
         self.learned: list[Symbol] = []
+        self.memory: dict[str, str] = {}  # of names that are other places of what another name is
         self.uses = Counter(symbol for statement in program.body for symbol in reads(statement))
         self.uses.update(output.symbol for output in program.outputs)
 
@@ -148,12 +150,53 @@ class _Printer:
                 lines.append((self._call(statement), statement.origin))
             elif not isinstance(statement, Assign):
                 raise _OnlyTorchError
-            elif statement.target in inline:
+            elif statement.target in inline or self._is_part(statement):
                 self.inline[statement.target] = statement.value
             else:
-                text = self.show(statement.value).text
-                lines.append((f"{self._name(statement.target)} = {text}", statement.origin))
+                start, changes = self._in_place(statement.value)
+                texts = [f"= {self.show(start).text}"]
+                texts += [f"{sign}= {self.show(value).text}" for sign, value in changes]
+                of = self._memory_of(statement.value)
+                name = self._name(statement.target)
+                lines += [(f"{name} {text}", statement.origin) for text in texts]
+                if of is not None:
+                    self.memory[name] = of
         return tuple(lines)
+
+    def _is_part(self, statement: Assign) -> bool:
+        """Whether a large value is a term or a factor of another: with it, its memory is needed no longer."""
+        target, value = statement.target, statement.value
+        readers = [one for one in self.program.body if target in reads(one)]
+        return (
+            is_large(target.type)
+            and self.uses[target] == len(readers) == 1
+            and value.op in (*_ARITHMETIC, "cast")
+            and isinstance(readers[0], Assign)
+            and unstored(readers[0].value).op in _ARITHMETIC
+            and sum(node.symbol is target for node in readers[0].value.nodes) == 1
+        )
+
+    def _in_place(self, value: Typed) -> tuple[Typed, list[tuple[str, Typed]]]:
+        """What a large value begins as, and what is done to it in its memory, in order."""
+        changes: list[tuple[str, Typed]] = []
+        value = self._written(value)
+        while value.op in _ARITHMETIC and is_large(value.type):
+            left, right = map(self._written, value.args)
+            if left.type.python and value.op in "+*":  # which NumPy adds and multiplies in either order
+                left, right = right, left
+            self._operands(value)  # are of one dtype
+            if left.op not in (*_ARITHMETIC, "cast") or left.type != value.type or right.type.open:
+                break
+            changes.append((value.op, right))
+            value = left
+        return value, changes[::-1]
+
+    def _written(self, value: Typed) -> Typed:
+        """A value as it is computed, where that stands in place of its name."""
+        value = unstored(value)
+        if value.op == "name" and value.symbol in self.inline:
+            return self._written(self.inline[value.symbol])
+        return value
 
     def _call(self, call: Call) -> str:
         """A read or an update of what a transform has learned."""
@@ -180,18 +223,30 @@ class _Printer:
         if symbol.type.level != "batch" or not (symbol.type.rank or symbol.type.col):
             raise _OnlyTorchError
         value = self.inline.get(symbol)
-        if value is None:
-            text = self.names[symbol]
-        else:
+        shown = Printed(self.names[symbol]) if value is None else None
+        if shown is None:
+            assert value is not None
             number = _constant(value) if _is_number(symbol.type) else None
-            text = (self.show(value) if number is None else self.texts.static(number)).text
+            shown = self.show(value) if number is None else self.texts.static(number)
         if _is_number(symbol.type):
-            return text
-        if text in owned:
-            return f"{text}.copy()"
-        if text.isidentifier():
-            owned.add(text)
-        return text
+            return shown.text
+        of = self.memory.get(shown.text, shown.text) if value is None else self._memory_of(value)
+        if of in owned:
+            return f"{shown.at(ATOM)}.copy()"
+        if of is not None:
+            owned.add(of)
+        return shown.text
+
+    def _memory_of(self, value: Typed) -> str | None:
+        """The name that has the memory which a value is in, or a place in; None where that is its own."""
+        if value.op in VIEWS or value.op == "store":
+            return self._memory_of(value.args[0])
+        if value.op != "name" or value.symbol is None:
+            return None
+        if value.symbol in self.inline:
+            return self._memory_of(self.inline[value.symbol])
+        name = self.names.get(value.symbol)
+        return None if name is None else self.memory.get(name, name)
 
     # expressions -----------------------------------------------------------------------------------
 
@@ -232,7 +287,10 @@ class _Printer:
             inner = self.show(node.args[0])
             same = node.args[0].type.dtype == "float64"
             return inner if same else Printed(f"{inner.at(ATOM)}.astype({literal('float64')})")
-        raise _OnlyTorchError
+        shaped = show_shape(node, self.show, self.texts)
+        if shaped is None:
+            raise _OnlyTorchError
+        return shaped
 
     def _stored(self, node: Typed) -> Printed:
         value, kind = node.args[0], node.type

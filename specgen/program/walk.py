@@ -51,6 +51,12 @@ def store(value: Typed, type: Type, like: Symbol | None = None) -> Typed:
     return Typed("store", type, value.interval, args, start=value.start, end=value.end)
 
 
+def unstored(value: Typed) -> Typed:
+    """A value without the form in which it is kept, where it has that anyway."""
+    same = value.op == "store" and len(value.args) == 1 and value.args[0].type == value.type
+    return value.args[0] if same else value
+
+
 def targets(statement: Statement) -> tuple[Symbol, ...]:
     """The symbols that a statement defines for those behind it."""
     match statement:

@@ -21,6 +21,7 @@ from specgen.program.program import Input, Program
 from specgen.program.share import share
 from specgen.program.stored import copies, laid_out, stored_where_made
 from specgen.program.verify import verify
+from specgen.program.views import parts_first
 from tests.program.random_programs import Sample
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
@@ -32,6 +33,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     stored_where_made,
     live,
     laid_out,
+    parts_first,
 )
 EXAMPLES = 100 if settings.default.derandomize else 3000
 SEEDS = st.integers(0, 2**32 - 1)

@@ -11,6 +11,7 @@ from specgen.program.fold import fold
 from specgen.program.numpy_text import PrintedRow, print_row
 from specgen.program.program import Program
 from specgen.program.stored import copies, stored_where_made
+from specgen.program.views import parts_first
 from specgen.values import dataclass
 
 _ROW = "_gym_row"
@@ -53,7 +54,7 @@ def plan_rows(reset: Program | None, step: Program | None) -> RowPlan:
 def _printed(entries: Program) -> PrintedRow | None:
     if any(len(output.key or ()) != 1 for output in entries.outputs):
         return None
-    program = stored_where_made(copies(fold(entries)))
+    program = parts_first(stored_where_made(copies(fold(entries))))
     printed = print_row(program, (_HELD, *ROW_VALUES, "self"))
     return printed if printed is not None and _RECORDS.issuperset(printed.records) else None
 

@@ -83,6 +83,7 @@ class GymRowBlocks(BlockSteps):
         self.env, self._row_steps = env, steps
         self._read, self._most, self._stops = env._gym_row_reads, options.max_steps, bool(options.any_stops)
         self._rows: list[dict[str, Any]] = []
+        self._large: dict[str, Array] | None = None
         self.held = self._first(root)
         self._begun = {0: self.held}
 
@@ -109,6 +110,18 @@ class GymRowBlocks(BlockSteps):
         """Take one action."""
         held, rows, steps = self.held, self._rows, self._row_steps
         held = self.held = steps.take([held[key] for key in self._read], steps.decode(action))
+        if self._large is None:
+            known = None if self._stops else self._most
+            self._large = {key: steps.room(key, known) for key in held if steps.is_large(key)}
+        for (
+            key,
+            room,
+        ) in self._large.items():  # while it is in the processor's cache, and to use its memory again
+            at = len(rows)
+            if at == len(room):
+                room = self._large[key] = steps.resized(room, 2 * at)
+            room[at] = held[key]
+            held[key] = room[at]
         rows.append(held)
         count = self.steps = len(rows)
         if held["done"]:
@@ -121,7 +134,13 @@ class GymRowBlocks(BlockSteps):
         """All rows as one tensordict; see `BlockSteps.packed`."""
         env, rows, count = self.env, self._rows, self.steps
         size = torch.Size((count,))
-        following = {key: self._row_steps.column(key, [row[key] for row in rows]) for key in rows[0]}
+        large, steps = self._large or {}, self._row_steps
+        following = {
+            key: steps.resized(large[key], count)
+            if key in large
+            else steps.column(key, [row[key] for row in rows])
+            for key in rows[0]
+        }
         roots: dict[str, Array] = {}
         for key in self._begun[0]:
             column = following[key]

@@ -33,6 +33,16 @@ class RowEntry(NamedTuple):
     dtype: np.dtype[Any]
     is_number: bool = False
 
+    @property
+    def nbytes(self) -> int:
+        """The size of one."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth memory of its own."""
+        return self.nbytes > _MOST_BYTES
+
 
 _Expected: TypeAlias = tuple[str, Tensor, int, Array, Any]
 """A tensor that the next step is expected to read: its key, itself, where its values are, the array of that memory, and
@@ -57,7 +67,10 @@ class RowTensors:
         self._forms = dict(forms)
         self._read = [(key, list(forms).index(key)) for key in read]
         self._places = [0 if form.is_number else ... for form in forms.values()]
-        self._large = any(map(_is_large, forms.values()))
+        self._large = frozenset(at for at, form in enumerate(forms.values()) if form.is_large)
+        self._large_read = [
+            (place, key, at) for place, (key, at) in enumerate(self._read) if at in self._large
+        ]
         self._made: list[NewRow] = []
         self._steps = 1
         self._of_inference = False
@@ -84,20 +97,22 @@ class RowTensors:
         return row
 
     def _with_large(self, row: NewRow, values: Mapping[str, Any]) -> NewRow:
-        entries, arrays = row[0], list(row[1])
+        entries, arrays, expected = row[0], list(row[1]), list(row[2])
         for at, (key, value) in enumerate(values.items()):
-            if _is_large(self._forms[key]):
+            if at in self._large:
                 arrays[at], entries[key] = value, torch.from_numpy(value)
             else:
                 arrays[at][self._places[at]] = value
-        (whole,) = self._joined([[entries[key]] for key in self._forms], [[array] for array in arrays])
-        return whole
+        for place, key, at in self._large_read:
+            tensor = entries[key]
+            expected[place] = (key, tensor, tensor.data_ptr(), arrays[at], ...)
+        return entries, tuple(arrays), tuple(expected)
 
     def _make(self) -> None:
         count, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
         arrays: list[list[Array]] = []
         for form in self._forms.values():
-            if _is_large(form):  # one for all keeps the place: none of them is used
+            if form.is_large:  # one for all keeps the place: none of them is used
                 arrays.append([np.empty(0, form.dtype)] * count)
             else:
                 whole = np.empty((count, *form.shape), form.dtype)
@@ -123,7 +138,3 @@ class RowTensors:
         entries = [dict(zip(self._forms, made, strict=True)) for made in zip(*tensors, strict=True)]
         nexts = zip(*expected, strict=True) if expected else repeat((), rows)
         return list(zip(entries, zip(*arrays, strict=True), nexts, strict=True))
-
-
-def _is_large(form: RowEntry) -> bool:
-    return math.prod(form.shape) * form.dtype.itemsize > _MOST_BYTES

@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
+from specgen_runtime.functional import resize_image
 from specgen_runtime.typing import Array
 
-__all__ = ["filled_row", "row_max", "row_min", "row_number", "row_sqrt"]
+__all__ = [
+    "filled_row",
+    "row_concat",
+    "row_max",
+    "row_min",
+    "row_number",
+    "row_resized",
+    "row_sqrt",
+    "row_tile",
+]
 
 row_sqrt, row_max, row_min = np.sqrt, np.maximum, np.minimum
+row_concat, row_tile = np.concatenate, np.tile
 
 
 def filled_row(dtype: str, value: float, *dims: int) -> Array:
@@ -21,3 +33,9 @@ def filled_row(dtype: str, value: float, *dims: int) -> Array:
 def row_number(dtype: str, value: float) -> Any:
     """One of NumPy's numbers."""
     return np.dtype(dtype).type(value)
+
+
+def row_resized(image: Array, rows: int, columns: int, interpolation: str) -> Array:
+    """An image `[..., height, width]` of another size; see `resize_image`, which computes it."""
+    resized: Array = resize_image(torch.from_numpy(image), rows, columns, interpolation).numpy()
+    return resized

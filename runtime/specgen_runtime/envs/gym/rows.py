@@ -38,6 +38,9 @@ _SIZE = torch.Size(())
 _FEW = 32
 """Up to so many classes, Gymnasium's action of each is kept."""
 
+_FIRST_BYTES = 2**22
+"""So much memory is taken for a large entry before anybody knows how many steps there will be."""
+
 _RAISED, _NOT_RAISED = np.True_, np.False_
 
 _like_torch = np.errstate(all="ignore")
@@ -217,6 +220,25 @@ class GymRowSteps:
         few = form.is_number or not form.shape
         joined = np.array(values, form.dtype) if few else np.concatenate(values)
         return joined.reshape(len(values), *form.shape)
+
+    def is_large(self, key: str) -> bool:
+        """Whether the values of an entry are copied at each step of a rollout, not joined at its end."""
+        return self._forms[key].is_large
+
+    def room(self, key: str, steps: int | None) -> Array:
+        """Memory for the values of a large entry at so many steps; at some if nobody knows how many there will be."""
+        form = self._forms[key]
+        return np.empty((steps or max(1, _FIRST_BYTES // form.nbytes), *form.shape), form.dtype)
+
+    @staticmethod
+    def resized(room: Array, steps: int) -> Array:
+        """The same values with memory for more or fewer of them."""
+        if len(room) == steps:
+            return room
+        other = np.empty((steps, *room.shape[1:]), room.dtype)
+        kept = min(steps, len(room))
+        other[:kept] = room[:kept]
+        return other
 
     def decode(self, action: Tensor) -> Any:
         """Gymnasium's action, of a tensor as declared.
