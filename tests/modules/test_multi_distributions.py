@@ -99,6 +99,10 @@ def test_one_hot_choices_are_the_same(nvec: tuple[int, ...], stacked: bool) -> N
     torch.testing.assert_close(d.log_prob(drawn.bool()), index.log_prob(chosen))
     torch.testing.assert_close(d.entropy(), index.entropy())
     torch.testing.assert_close(d.log_prob(d.mode), index.log_prob(index.mode))
+    chances = torch.cat([one.probs for one in by_hand(logits, nvec)], -1)
+    torch.testing.assert_close(d.mean.flatten(-2) if stacked else d.mean, chances)
+    with pytest.raises(ValueError, match=r"MultiCategorical has no mean.*InteractionType\.MODE"):
+        _ = index.mean
     assert d.support.check(drawn).all()
 
 

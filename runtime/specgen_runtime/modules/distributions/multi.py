@@ -125,6 +125,18 @@ class MultiCategorical(Distribution):
         return self.mode
 
     @property
+    def mean(self) -> Tensor:
+        """Not of choices.
+
+        Raises:
+            ValueError: always; a mean of class numbers is none of a choice.
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no mean, since classes are no amounts: act by InteractionType.MODE or DETERMINISTIC,"
+            " the likeliest ones, or RANDOM"
+        )
+
+    @property
     def support(self) -> constraints.Constraint:
         """Whole numbers from 0."""
         highest = torch.tensor([n - 1 for n in self.nvec], device=self._each._param.device)
@@ -155,8 +167,16 @@ class MultiOneHotCategorical(MultiCategorical):
     def _event(self) -> torch.Size:
         return torch.Size((len(self.nvec), self.nvec[0]) if self.stacked else (sum(self.nvec),))
 
+    @property
+    def mean(self) -> Tensor:
+        """The probability of each class of each choice, as `OneHotCategorical` has it."""
+        return self._joined(self._each.probs)
+
     def _written(self, index: Tensor) -> Tensor:
-        rows = one_hot(index, max(self.nvec))
+        return self._joined(one_hot(index, max(self.nvec)))
+
+    def _joined(self, rows: Tensor) -> Tensor:
+        """A row for each choice as what stands for them."""
         if self.stacked:
             return rows
         return torch.cat([rows[..., at, :n] for at, n in enumerate(self.nvec)], -1)
