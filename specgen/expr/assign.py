@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules import specs as spec_rules
-from specgen.expr.builtins.site import joined_open
+from specgen.expr.builtins.site import joined_open, only_element
 from specgen.expr.dtypes import holds, is_abstract, is_float, is_int, join
 from specgen.expr.interval import Interval
 from specgen.expr.ranges import add, multiply, negate, subtract
@@ -99,7 +99,17 @@ class _Check:
                 return self._fail(rules.ONE_DRAW, message, f"say shape={shape} in the draw")
             return True
         message = f"expression is {self._typed.type}, `{self._name}` is {self._target}"
-        return self._fail(rules.SHAPE_MISMATCH, message, self._one_hot())
+        return self._fail(rules.SHAPE_MISMATCH, message, self._one_hot() or self._element())
+
+    def _element(self) -> str | None:
+        """How an expression of one element is written as the number that its key is."""
+        if self._target.dims or self._target.type().open:
+            return None
+        dims = self._typed.type.dims
+        wide = [node for node in self._typed.nodes if node.type.dims and node.op == "name"]
+        at = wide[0] if wide and all(one.text == wide[0].text for one in wide) else self._typed
+        written = only_element(at, self._source.text[at.start : at.end]) if at.type.dims == dims else None
+        return None if written is None else f"write {written}, the only element"
 
     def _fills_open(self, got: Type, wanted: Type) -> bool:
         """Whether one number of each row would have to fill the dimensions of a role, which nobody knows."""

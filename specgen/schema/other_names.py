@@ -52,6 +52,8 @@ _FIELDS = {
     "scale": ("log_std", "log_std_init", "init_std", "std"),
     "num_samples": ("num_return_sequences", "n", "num_generations"),
     "max_new_tokens": ("max_tokens", "max_completion_length"),
+    "max_steps": ("max_episode_steps", "max_episode_length", "episode_length", "time_limit", "horizon"),
+    "N": ("num_stack", "n_stack", "stack_size", "n_frames"),
     "stop": ("stop_strings", "stop_token_ids", "stop_sequences", "eos_token_id"),
     "in": ("inputs", "in_keys"),
     "out": ("outputs", "out_keys"),
@@ -90,6 +92,14 @@ def wrapper_named(name: str) -> str | None:
 _DO_SAMPLE = "leave it out to sample; write `temperature: 0` for the likeliest token each time"
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
+_DECAYS = (
+    "eps_init", "eps_end", "annealing_num_steps", "exploration_initial_eps", "exploration_final_eps", "exploration_fraction",
+    "start_e", "end_e", "initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_decay", "eps_decay", "decay",
+)  # fmt: skip
+"""What others say of how random actions become rarer, which is a schedule here."""
+_DECAY = 'write `eps: "linear(1.0, 0.05, over=10_000)"`'
+_LAYERS = "the layers of each network stand under `networks`: `actor_network: {mlp: [64, 64]}`"
+
 
 def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
     """What to write in the place of a field that others call so, if one of these is meant; None if none is."""
@@ -97,6 +107,10 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
         return _FRAMES_PER_BATCH
     if name == "do_sample" and "temperature" in fields:
         return _DO_SAMPLE
+    if name in _DECAYS and "eps" in fields:
+        return _DECAY
+    if name == "policy_kwargs" and "networks" in fields:
+        return _LAYERS
     found = named_as(name, fields)
     return f"it is called `{found}` here" if found else None
 

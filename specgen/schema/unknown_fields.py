@@ -32,6 +32,7 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     help = (
         _word(outer, name)
         or field_otherwise_called(name, fields)
+        or _of_another_optimizer(outer, name)
         or _one_beside_several(parent, outer, name)
         or _device_of_a_network(outer, name, fields)
         or ("write `mixer: vdn`" if (*outer[4:], name) == ("mixer", "vdn") else None)
@@ -50,6 +51,26 @@ def _word(outer: Place, name: str) -> str | None:
     if any(get_origin(one) is Literal and name in get_args(one) for one in models_at(outer)):
         return f"write `{outer[-1]}: {name}`"
     return None
+
+
+def field_of_a_pipeline(pipeline: Node | None, place: Place, name: str) -> str | None:
+    """Where a field belongs in a pipeline, of an argument that its loss does not have; None if nowhere.
+
+    Args:
+        pipeline: its node.
+        place: its place, `("pipelines", name)`.
+        name: the field.
+    """
+    return _other_level(pipeline, place, name) or _in_what_is_left_out(pipeline, place, name)
+
+
+def _of_another_optimizer(outer: Place, name: str) -> str | None:
+    """What is said of a field that another optimizer has."""
+    if len(outer) < 4 or outer[0] != "pipelines" or outer[2] != "optimizer":
+        return None
+    others = fields_of(models_at(outer[:-1])) - {str(outer[-1])}
+    found = [one for one in sorted(others) if name in fields_of(models_at([*outer[:-1], one]))]
+    return f"write `{found[0]}` in the place of `{outer[-1]}`, which has none" if found else None
 
 
 def _one_beside_several(parent: Node | None, outer: Place, name: str) -> str | None:

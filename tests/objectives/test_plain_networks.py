@@ -114,3 +114,34 @@ def test_draws_are_from_the_generator_of_the_loss(generated: ModuleType) -> None
         values.append(loss(data())["loss_model"])
     torch.testing.assert_close(*values)
     assert loss(data())["loss_model"] != values[0]
+
+
+NEEDED = """\
+specgen: 1
+losses:
+  ValueLoss:
+    networks:
+      baseline: {in: [observation], out: {offset: "float32[1]"}, optional: true}
+      critic: {in: [observation], out: {value: "float32[1]"}}
+    keys: {goal: {key: goal, type: "float32[1]"}}
+    let: {shift: "where(given(baseline), baseline(now), 0.0 * goal)"}
+    terms: {loss: (critic(now) + shift - goal)**2}
+  ModelledLoss:
+    extends: ValueLoss
+    networks:
+      model: {in: [observation], out: {guess: "float32[1]"}}
+    terms: {loss_model: (model(now) - goal)**2}
+"""
+
+
+def test_networks_that_may_be_left_out_are_the_last_of_the_constructor(tmp_path: Path) -> None:
+    with imported(generate({"needed.yaml": NEEDED}, "with_needed"), "with_needed", tmp_path):
+        import with_needed.needed as made  # type: ignore[import-not-found]
+
+        critic = TensorDictModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["value"])
+        model = TensorDictModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["guess"])
+        baseline = TensorDictModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["offset"])
+        data = TensorDict({"observation": torch.randn(4, 3), "goal": torch.randn(4, 1)}, [4])
+        alone = made.ModelledLoss(critic, model)(data)
+        assert set(alone.keys()) == {"loss", "loss_model"}
+        assert alone["loss"] != made.ModelledLoss(critic, model, baseline)(data)["loss"]

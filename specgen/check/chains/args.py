@@ -16,6 +16,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find, to_data
+from specgen.schema.other_names import field_otherwise_called
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar, Sequence
 from specgen.values import dataclass
@@ -109,7 +110,9 @@ def read_arguments(
                 rules.UNKNOWN_FIELD.at(
                     file.key_span(*path, name),
                     f"`{transform.name}` has no argument `{name}`",
-                    help=suggestion(name, known) or f"its arguments are {', '.join(sorted(known))}",
+                    help=field_otherwise_called(name, known)
+                    or suggestion(name, known)
+                    or f"its arguments are {', '.join(sorted(known))}",
                 )
             )
         elif name in lists:

@@ -206,6 +206,7 @@ class _Values:
         """Report all of them."""
         self._done_as_terminated()
         leaking: list[tuple[Statement, Expr]] = []
+        by_hand = self._estimates_nothing()
         for statement in self.parts.statements:
             for expr in subexpressions(statement.expr):
                 if isinstance(expr, Call) and expr.function.path == "value_estimate" and expr.args:
@@ -217,6 +218,9 @@ class _Values:
                 if (value := self._bootstrapped(expr)) is None:
                     continue
                 self._mask(statement, expr, value)
+                if by_hand:
+                    by_hand = False
+                    self._without_estimator(statement, expr)
                 if self.gradients.of(value, record="next"):
                     leaking.append((statement, expr))
         self._gradient_through_target(leaking)
@@ -254,6 +258,28 @@ class _Values:
             if "reward" in self._behind(reward) and "reward" not in behind and networks & self.valued:
                 return value
         return None
+
+    def _estimates_nothing(self) -> bool:
+        """Whether the loss declares a value estimator, and nothing reads what that computes."""
+        called = {
+            expr.function.path
+            for statement in self.parts.statements
+            for expr in subexpressions(statement.expr)
+            if isinstance(expr, Call)
+        }
+        filled = any(role.missing == "estimate" for role in self.parts.roles)
+        return self.parts.loss.value_estimator is not None and "value_estimate" not in called and not filled
+
+    def _without_estimator(self, statement: Statement, expr: Binary) -> None:
+        """Warn of a target that is computed beside the value estimator."""
+        self.sink.add(
+            rules.ESTIMATED_BY_HAND.at(
+                statement.source.span_of(expr.start, expr.end),
+                "the value estimator, which is declared, has no part in this target: `gamma`, and how many steps a "
+                "transition takes, do not reach it",
+                help="write value_estimate(…) of the value of the next state, or leave `value_estimator` out",
+            )
+        )
 
     def _mask(self, statement: Statement, expr: Binary, value: Expr) -> None:
         """Warn where a bootstrapped value is not left out at terminal states."""

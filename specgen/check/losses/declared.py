@@ -89,8 +89,11 @@ class Declared:
         learnables = Learnables(self.file, self.path, self.loss, scope, self.names, self.sink)
         self.learnables = learnables.checked()
         self.scope |= {one.name: one.binding for one in self.learnables}
+        declared = sorted(
+            self._networks(), key=lambda one: one.optional
+        )  # the constructor's last, also of a child
         self.networks = tuple(
-            replace(one, inputs=tuple(self.loss.networks[one.name].in_)) for one in self._networks()
+            replace(one, inputs=tuple(self.loss.networks[one.name].in_)) for one in declared
         )
         for network in self.networks:
             if network.optional:

@@ -14,7 +14,7 @@ def merged_lets(whole: MappingNode, parent: Node | None, child: Node | None) -> 
     """A merged loss with its values in order, without inherited ones that nothing wants.
 
     A value that the parent has keeps its place. A new one stands before the first that reads it, else last; new ones
-    at one place are in the order in which they are written.
+    at one place are in the order in which they are written. What one of the loss's own reads stands before it.
 
     Args:
         whole: the loss, in whose `let` the new values stand last.
@@ -33,6 +33,7 @@ def merged_lets(whole: MappingNode, parent: Node | None, child: Node | None) -> 
         while at > 0 and order[at - 1] in new and order[at - 1] not in reads[name]:
             at -= 1
         order.insert(at, name)
+    order = _read_first(order, own, reads)
     wanted = own | _wanted(whole)
     for name in reversed(order):
         if name in wanted:
@@ -44,6 +45,27 @@ def merged_lets(whole: MappingNode, parent: Node | None, child: Node | None) -> 
         whole.span,
         whole.lost,
     )
+
+
+def _read_first(order: list[str], own: set[str], reads: dict[str, frozenset[str]]) -> list[str]:
+    """The values in order, where those that the values of `own` read come before these, unless they need each other."""
+    placed: list[str] = []
+
+    def needs(name: str) -> set[str]:
+        found, left = set[str](), [name]
+        while left:
+            new = reads[left.pop()] & reads.keys() - found
+            found |= new
+            left += new
+        return found
+
+    for name in order:
+        before = needs(name) if name in own else set[str]()
+        if name not in before:
+            placed += [other for other in order if other in before and other not in placed]
+        if name not in placed:
+            placed.append(name)
+    return placed
 
 
 def _wanted(whole: MappingNode) -> set[str]:

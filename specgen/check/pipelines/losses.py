@@ -35,6 +35,7 @@ from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
 from specgen.schema.other_names import field_otherwise_called
 from specgen.schema.pipeline import names_losses
+from specgen.schema.unknown_fields import field_of_a_pipeline
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.source import Sequence as SequenceNode
@@ -194,6 +195,7 @@ def _arguments(
         param = params.get(key.text)
         if param is None:
             known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
+            known = known or field_of_a_pipeline(find(file.root, place[:2]), place[:2], key.text)
             listed = f"its arguments are {', '.join(sorted(params))}"
             help = said_by_network(loss, key.text) or known or listed
             message = f"`{loss.name}` has no argument `{key.text}`"

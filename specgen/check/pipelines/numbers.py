@@ -171,7 +171,14 @@ class Numbers:
             self.sink.add(number_rules.NAME_TAKEN.at(span, message, notes=notes, help=help))
 
     def _schedule(self, node: Scalar, fact: Fact, owner: str) -> Amount | None:
-        expr = parse(node, self.sink)
+        found = Sink()
+        expr = parse(node, found)
+        if expr is None and node.text.lstrip().startswith("lambda"):
+            found = Sink()
+            message = f"`{fact.field}` is a number, or a schedule, and no function"
+            meant = _falling("first, last") if fact.scheduled else "write a number"
+            found.add(number_rules.SCHEDULE.at(node.span, message, help=meant))
+        self.sink.extend(found.items)
         if expr is None:
             return None
         if isinstance(expr, tree.Literal | tree.Unary):  # `200_000`, which YAML takes for text
@@ -180,10 +187,13 @@ class Numbers:
         schedules = (*SCHEDULES, "piecewise")
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in schedules)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in schedules:
-            help = suggestion(expr.function.path, schedules) if isinstance(expr, tree.Call) else None
+            help = None
+            if isinstance(expr, tree.Call):
+                other = _falling("first, last") if fact.scheduled else None
+                help = suggestion(expr.function.path, schedules) or other
             if fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS):
                 ends = "first, last" if (line := _line(expr)) is None else f"{line[0]:g}, {line[1]:g}"
-                help = f"write `linear({ends})`: it falls or rises until the training ends"
+                help = _falling(ends)
             self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}", help=help))
             return None
         name = expr.function.path
@@ -319,3 +329,7 @@ def fact_of(param: Parameter, *, nonzero: bool) -> Fact:
 def nearest_divisor(total: int, wanted: float) -> int:
     """The divisor of a number that is nearest to another number."""
     return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - wanted))
+
+
+def _falling(ends: str) -> str:
+    return f"write `linear({ends})`: it falls or rises until the training ends"

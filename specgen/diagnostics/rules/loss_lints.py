@@ -146,3 +146,32 @@ terms:
     without="The temperature falls to where the policy's term is smallest, and the policy is pushed by the temperature's: "
     "exploration dies, and the losses look well.",
 )
+
+ESTIMATED_BY_HAND = Rule(
+    "SG437",
+    "target beside the value estimator",
+    """\
+The loss declares a value estimator, which is chosen, and given its discount, by `make_value_estimator` or by a pipeline.
+The target is a reward and a value of the next state, put together without it: another discount, another
+estimator, or transitions of several steps change nothing.
+
+```yaml
+value_estimator: td0
+let:
+  target: stop_grad(reward + 0.99 * where(terminated, 0.0, critic.target(next)))
+```
+
+Let it compute the target:
+
+```yaml
+value_estimator: td0
+let:
+  target: stop_grad(value_estimate(critic.target(next)))
+```
+
+A loss that computes its own declares no `value_estimator`.
+""",
+    severity="warning",
+    without="A discount that is set, or swept over, has no effect; sums of several rewards meet the value of one step later, "
+    "discounted once. Nothing fails.",
+)

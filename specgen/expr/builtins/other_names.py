@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from specgen.diagnostics import as_question, did_you_mean
@@ -112,13 +112,27 @@ _TORCH_FUNCTIONS: Final = (
 )
 _PYTHON_OR_TORCH: Final = frozenset({*dir(builtins), *dir(math), *_TORCH_FUNCTIONS.split()})
 """Functions that people know by name, from Python or torch."""
+_DISTANCES: Final = {
+    "mse_loss": "l2",
+    "l1_loss": "l1",
+    "smooth_l1_loss": "smooth_l1",
+    "huber_loss": "smooth_l1",
+}
+"""What torch calls the kinds of `distance`, a function of losses."""
 _SEE_MANUAL: Final = "specgen's manual lists the built-in functions, in docs/language/builtins.md"
 
 
-def meant_function(name: str, own: Iterable[str]) -> str:
+def same_elsewhere(name: str) -> str | None:
+    """The built-in that other libraries call so, under its own name or another; None if there is none."""
+    return name if name in CALLABLE else _ALIASES.get(name)
+
+
+def meant_function(name: str, own: Collection[str]) -> str:
     """What to say of a call of `name`, which is neither a built-in nor one of the declared functions `own`."""
     if (near := did_you_mean(name, own)) is not None:
         return as_question(near)
+    if name in _DISTANCES and "distance" in own:
+        return f"write distance(…, …, {_DISTANCES[name]})"
     if name in _WITHOUT_FUNCTION:
         return f"write `{_WITHOUT_FUNCTION[name]}`"
     # a function that Python or torch has is no misspelling of another

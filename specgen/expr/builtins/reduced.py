@@ -40,7 +40,8 @@ def reduced(site: Site, x: Typed) -> Type | None:
         site = replace(site, options={**site.options, "axis": unnamed})
     if x.type.rank == 0 and not x.type.open:
         message = f"`{site.written(x)}` is one number: there is nothing to reduce"
-        site.fail(rules.SHAPE_MISMATCH, message, at=x)
+        help = f"write {site.written(x)}: what stands here is of one environment, or of one sample"
+        site.fail(rules.SHAPE_MISMATCH, message, at=x, help=help)
         return None
     axes, keep = axes_of(site, x), bool(site.options.get("keep"))
     if not isinstance(axes, tuple):

@@ -276,12 +276,24 @@ class Site:
     def _mismatch(self, a: Typed, b: Typed) -> None:
         shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
         help = "make the shapes equal, or say where a dimension is new: x[:, None]"
+        single = next((one for one in (a, b) if only_element(one, self.written(one)) is not None), None)
+        if single is not None:
+            help = f"write {only_element(single, self.written(single))} for the only element"
         if a.type.rest is not None and b.type.rest is not None and a.type.rest.of != b.type.rest.of:
             shapes = f"`{self.written(a)}` and `{self.written(b)}` have dimensions of their own"
             help = (
                 f"declare one of them with the dimensions of the other: {b.type.dtype}[...{a.type.rest.of}]"
             )
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
+
+
+def only_element(value: Typed, written: str) -> str | None:
+    """How the element is written of a value that has one; None if it has several, or no dimensions."""
+    dims = value.type.dims
+    if not dims or value.type.open or any(size != 1 for size in dims):
+        return None
+    zeros = ", ".join("0" for _ in dims)
+    return f"{written if value.op in ('name', 'call', 'index') else f'({written})'}[{zeros}]"
 
 
 def _spread(value: Typed, dims: Dims) -> Typed:
