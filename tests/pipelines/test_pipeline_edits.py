@@ -76,13 +76,13 @@ def test_an_edited_loss_is_checked_with_the_pipeline() -> None:
 
 
 def test_a_chain_that_loses_its_limit_breaks_the_pipeline() -> None:
-    old = "transforms: [InitTracker, {StepCounter: {max_steps: 200}}, RewardSum]"
+    old = "transforms: [InitTracker, {StepCounter: {max_steps: max_steps}}, RewardSum]"
     path = "schemas/chains/pendulum.yaml"
-    assert_edit(path, old, old.replace("{max_steps: 200}", "{}"), codes={"SG545"})
+    assert_edit(path, old, old.replace("{max_steps: max_steps}", "{}"), codes={"SG141", "SG545"})
 
 
 def test_a_transform_that_changes_a_key_breaks_the_pipeline() -> None:
-    old = "transforms: [InitTracker, {StepCounter: {max_steps: 200}}, RewardSum]"
+    old = "transforms: [InitTracker, {StepCounter: {max_steps: max_steps}}, RewardSum]"
     new = old.replace("RewardSum", "{RewardScaling: {loc: 0.0, scale: 0.1}}, RewardSum")
     assert_edit("schemas/chains/pendulum.yaml", old, new, codes={"SG544"})
 
