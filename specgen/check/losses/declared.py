@@ -89,11 +89,8 @@ class Declared:
         learnables = Learnables(self.file, self.path, self.loss, scope, self.names, self.sink)
         self.learnables = learnables.checked()
         self.scope |= {one.name: one.binding for one in self.learnables}
-        declared = sorted(
-            self._networks(), key=lambda one: one.optional
-        )  # the constructor's last, also of a child
         self.networks = tuple(
-            replace(one, inputs=tuple(self.loss.networks[one.name].in_)) for one in declared
+            replace(one, inputs=tuple(self.loss.networks[one.name].in_)) for one in self._networks()
         )
         for network in self.networks:
             if network.optional:
@@ -226,7 +223,7 @@ class Declared:
                         buffers=self._buffers(network, *here, "buffers"),
                     )
                 )
-        return tuple(made)
+        return tuple(sorted(made, key=lambda one: one.optional))  # the constructor's last, also of a child
 
     def _record(self, name: str, network: Network) -> list[LossNetwork]:
         """A network that writes several entries; none after reporting a mistake."""
