@@ -90,6 +90,8 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
     """A loop over the first axis: what is read along it is indexed, what comes of it is written into its place."""
     names = printer.names
     whole = {outer: names[outer] for outer, _ in region.over}
+    asked = _asked_for(region)  # None at all times, or a value at each
+    there = [outer for outer, inner in region.over if inner not in asked]
     # Before the loop, one time of a value along the axis tells rows and device.
     names.update((outer, f"{name}[0]") for outer, name in whole.items())
     lines = _begin(region, printer)
@@ -97,7 +99,7 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
     time = printer.unused("t")
     places: list[tuple[Symbol, str, bool]] = []
     for outer, inner in region.results:
-        alike = next((whole[one] for one, _ in region.over if one.type == outer.type), None)
+        alike = next((whole[one] for one in there if one.type == outer.type), None)
         name = printer.new_name(outer) if alike is not None else printer.unused(f"{outer.name}_of_each")
         if alike is not None:
             lines.append(f"{name} = {printer.texts.call('torch.empty_like', alike).text}")
@@ -106,13 +108,18 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
             lines.append(f"{name}: list[Tensor] = []")
         places.append((inner, name, alike is not None))
     names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
+    first = ""
+    for outer, inner in region.over:
+        if inner in asked:
+            name = names[inner] = printer.unused(f"{outer.name}_now")
+            first += f"\n    {name} = None if {whole[outer]} is None else {whole[outer]}[{time}]"
     _keep_names(region, printer)
-    block = printer.block(region.body, ())
+    block = first + printer.block(region.body, ())
     for inner, name, has_place in places:
         value = names[inner]
         block += f"\n    {name}[{time}] = {value}" if has_place else f"\n    {name}.append({value})"
     block += _updates([(one, read(one.after)) for one in region.carried], printer)
-    times = f"range({whole[region.over[0][0]]}.shape[0])"
+    times = f"range({whole[there[0]]}.shape[0])"
     lines.append(f"for {time} in {f'reversed({times})' if region.backward else times}:{block}")
     for (outer, _), (_, name, has_place) in zip(region.results, places, strict=True):
         names[outer] = name
@@ -121,6 +128,17 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
             stacked = printer.texts.call("torch.stack", f"{name}{'[::-1]' if region.backward else ''}")
             lines.append(f"{names[outer]} = {stacked.text}")
     return lines
+
+
+def _asked_for(region: Region) -> set[Symbol]:
+    """What a region asks of whether it is there."""
+    values = (one.value for one in region.body if isinstance(one, Assign))
+    return {
+        node.args[0].symbol
+        for value in values
+        for node in value.nodes
+        if node.op == "given" and node.args[0].symbol is not None
+    }
 
 
 def _begin(region: Region, printer: FunctionPrinter) -> list[str]:

@@ -106,16 +106,26 @@ class _Chain:
     def __init__(self, random: Random, keys: list[Key], *, draws: bool) -> None:
         self.random = random
         self.repeats = not draws
+        self.repeated = False
         self.keys = {key.name: key for key in keys}
         self.fresh = 0
 
     def draw(self) -> tuple[str, dict[str, Any]]:
         name = self.random.choice([*LIBRARY, *OWN_NAMES])
-        if name == "Pooled" and not (self.repeats and self._alone("observation")):
+        if not self._fits(name):
             name = "Square"
         self.repeats = self.repeats and name not in NOT_REPEATED
+        self.repeated = self.repeated or name == "Pooled"
         arguments: dict[str, Any] = getattr(self, f"_{_snake(name)}")()
         return name, arguments
+
+    def _fits(self, name: str) -> bool:
+        """Whether a transform can stand behind those so far."""
+        if name in ("Least", "Joint"):
+            return any(key.shape and not key.parent for key in self.keys.values())
+        if name == "Memory":  # a policy that writes under `next` in front of a loop
+            return not self.repeated
+        return name != "Pooled" or (self.repeats and bool(self._alone("observation")))
 
     def _some(self, group: str | None = None, dtype: str | None = None) -> list[Key]:
         found = [k for k in self.keys.values() if group in (None, k.group) and dtype in (None, k.dtype)]
@@ -322,7 +332,9 @@ class _Chain:
 
     def _pooled(self) -> dict[str, Any]:
         found = self._alone("observation")[:1]
-        goals = [key for key in self._alike(found[0].shape) if key.group == "observation"] if found else []
+        known = found and found[0].shape
+        goals = [key for key in self._alike(found[0].shape) if key.group == "observation"] if known else []
+        goals = [key for key in goals if key.dtype == found[0].dtype]
         arguments: dict[str, Any] = {
             "count": self.random.randint(1, 3),
             "in_keys": [key.name for key in found],

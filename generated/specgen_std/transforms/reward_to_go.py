@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4ba20ba2257e38936ef8628d7090aa137002e3471680ef163aadb5441079f2a2
+# specgen: sha256=a999662b4a03fd488145bd5fea095397297a2d2cebf3cd5ec0909a5591d31570
 """Returns of recorded episodes."""
 
 from __future__ import annotations
@@ -87,9 +87,11 @@ class Reward2GoTransform(RecursionTransform[Reward2GoTransformKeys]):
         reward_to_go = self._named(self._out_keys, reward, "out_keys")
         return [Reward2GoTransformKeys(*keys) for keys in zip(reward, reward_to_go, strict=True)]
 
-    def _recur(self, recorded: RecordedTimes, key: Reward2GoTransformKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: Reward2GoTransformKeys) -> Mapping[str, Tensor]:
+        made: dict[str, Tensor] = {}
         next_reward = recorded.following(key.reward)
         reward_to_go = reward2_go_transform_offline(
             self.gamma, next_reward, recorded.restarts(key.reward, next_reward)
         )
-        return (reward_to_go,)
+        made["reward_to_go"] = reward_to_go
+        return made

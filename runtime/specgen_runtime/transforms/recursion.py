@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.transforms.bound import Row
+from specgen_runtime.transforms.columns import Columns
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, without_next
 from specgen_runtime.transforms.offline import time_dimension
@@ -30,17 +31,26 @@ class RecordedTimes:
         time: the dimension that is time.
         done_key: the flag that ends an episode. Plain text is looked up from the root to the level of each key.
         backward: whether the recursion begins at the end.
+        columns: the entries that are read without their trailing 1.
 
     Attributes:
         rows: the batch size of one moment.
     """
 
-    def __init__(self, tensordict: TensorDictBase, time: int, done_key: NestedKey, backward: bool) -> None:
+    def __init__(
+        self,
+        tensordict: TensorDictBase,
+        time: int,
+        done_key: NestedKey,
+        backward: bool,
+        columns: Collection[NestedKey] = (),
+    ) -> None:
         self._tensordict = tensordict
         self._time = time
         self.rows = torch.Size([*tensordict.shape[:time], *tensordict.shape[time + 1 :]])
         self._done_key = done_key
         self._backward = backward
+        self._columns = columns
 
     def now(self, key: NestedKey) -> Tensor:
         """An entry at the root.
@@ -48,7 +58,7 @@ class RecordedTimes:
         Raises:
             KeyError: if it is missing.
         """
-        return self._entry(as_tuple(key))
+        return self._as_read(key, self._entry(as_tuple(key)))
 
     def following(self, key: NestedKey) -> Tensor:
         """An entry under ``"next"``.
@@ -56,7 +66,10 @@ class RecordedTimes:
         Raises:
             KeyError: if it is missing.
         """
-        return self._entry(next_key(key))
+        return self._as_read(key, self._entry(next_key(key)))
+
+    def _as_read(self, key: NestedKey, value: Tensor) -> Tensor:
+        return value.squeeze(-1) if key in self._columns else value
 
     def done(self, key: NestedKey) -> Tensor:
         """Where the episode that an entry belongs to ends.
@@ -71,12 +84,13 @@ class RecordedTimes:
                 return self._entry(place)
         return self._entry(next_key(self._done_key))
 
-    def restarts(self, key: NestedKey, like: Tensor) -> Tensor:
-        """Where the recursion begins anew, with the number of dimensions of `like`, an entry."""
+    def restarts(self, key: NestedKey, like: Tensor, dims: int | None = None) -> Tensor:
+        """Where the recursion begins anew, with the number of dimensions of `like`, an entry, or `dims` behind the rows."""
         done = self.done(key)
-        while done.ndim > like.ndim:
+        count = like.ndim if dims is None else 1 + len(self.rows) + dims
+        while done.ndim > count:
             done = done.squeeze(-1)
-        while done.ndim < like.ndim:
+        while done.ndim < count:
             done = done.unsqueeze(-1)
         if self._backward:
             return done
@@ -120,23 +134,25 @@ class RecursionTransform(GeneratedTransform[Row]):
             self._in_keys = [without_next(key) for key in self._in_keys]
         self.done_key = normal_key(done_key)
 
-    def _recur(self, recorded: RecordedTimes, key: Row) -> tuple[Tensor, ...]:
-        """The outputs of one repetition, with time in front."""
+    def _recur(self, recorded: RecordedTimes, key: Row) -> Mapping[str, Tensor]:
+        """The outputs of one repetition that exist, by their fields, with time in front."""
         raise NotImplementedError
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         time = time_dimension(type(self).__name__, tensordict)
         bound = self._bound_to(tensordict)
-        recorded = RecordedTimes(tensordict, time, self.done_key, self._backward)
+        columns = bound._columns if bound._logical else Columns(frozenset(), frozenset())
+        recorded = RecordedTimes(tensordict, time, self.done_key, self._backward, columns.read)
         places = [moment for moment in ("root", "next") if self._at in (moment, "both")]
         for row in bound.keys:
             if not tensordict.shape[time]:
                 break
             if self._backward and not self._may_end_open:
                 self._refuse_open_ends(recorded, row[0])
-            outputs = zip(self._writes, bound._recur(recorded, row), strict=True)
-            for output, value in outputs:
+            for output, value in bound._recur(recorded, row).items():
                 key = as_tuple(getattr(row, output))
+                if getattr(row, output) in columns.written:
+                    value = value.unsqueeze(-1)
                 for place in places if self._out_keys is None else ("root",):
                     where = ("next", *key) if place == "next" else key
                     tensordict.set(where, value.movedim(0, time))

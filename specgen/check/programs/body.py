@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specgen.check.model import Statement, identifier
+from specgen.check.transforms.entries import role_of
 from specgen.expr import ANYTHING, Interval, Symbol, Type, Typed
 from specgen.expr import store as stored_interval
 from specgen.expr.builtins.batch import BATCH
@@ -23,6 +24,7 @@ class Body:
         path: what the paths of its symbols begin with.
         records: the fields of the records that declared functions are passed whole (`params`, `consts`).
         new_rows: what tells statistics over a batch which of its rows are new.
+        there: the roles whose keys may be missing that are known to be there.
         assigned: what each name of the language was assigned: a symbol, or a value that is known at build.
         statements: the statements so far.
         draws: the random numbers that they read, as inputs.
@@ -33,10 +35,12 @@ class Body:
         path: str,
         records: Mapping[str, tuple[Symbol, ...]] | None = None,
         new_rows: Symbol | None = None,
+        there: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
         self.records = records or {}
         self.new_rows = new_rows
+        self.there = there
         self.assigned: dict[str, Typed] = {}
         self.statements: list[ProgramStatement] = []
         self.draws: list[Input] = []
@@ -110,6 +114,8 @@ class Body:
         if node.op == "name":
             found = None if node.symbol is None or node.static is not None else self._values.get(node.symbol)
             return node if found is None else found
+        if node.op == "given" and role_of(node.args[0].symbol) in self.there:
+            return known(True)
         if node.op == "site":
             assert node.site is not None
             symbol = self.symbol(node.site.name, node.type, node.interval)

@@ -327,10 +327,9 @@ def _observe_again(state: ChainState, place: str) -> None:
     known_after = {one.cell.now: read(state.after(one)) for one in state.cells}
     step = state.bodies["next"]
     step.statements += _copied(state.bodies["now"].statements, known_after, place, "after")
-    shown = {one.entry.dotted for one in state.cells}
     for name, symbol in state.views["now"].items():
         made = known_after.get(symbol)
-        if name not in shown and name in state.views["next"] and made is not None and made.symbol is not None:
+        if name in state.views["next"] and made is not None and made.symbol is not None:
             state.views["next"][name] = made.symbol
 
 

@@ -84,7 +84,7 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
     return _split(whole, groups, made)
 
 
-def by_condition(
+def conditional_programs(
     whole: Program, made: Mapping[str, Symbol], whens: Mapping[str, Condition | None]
 ) -> list[PhaseProgram]:
     """The programs of a part: what always exists first, then one for each condition on parameters and keys.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.check.conditions import Atom, Condition
 from specgen.check.model import entry_name, snake
 from specgen.check.programs.body import Body
-from specgen.check.programs.transform import PhaseProgram, by_condition, phase_inputs
+from specgen.check.programs.transform import PhaseProgram, conditional_programs, phase_inputs
 from specgen.check.transforms.branches import is_nothing, parts_of_rows
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.check.transforms.names import NTH
@@ -49,7 +49,7 @@ def around_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProg
             body.name(statement, read(symbol))
     name = f"{snake(transform.name)}_{phase}"
     whole = Program(name, (*inputs, *body.draws), tuple(body.statements), ())
-    return by_condition(whole, made, whens)
+    return conditional_programs(whole, made, whens)
 
 
 def _when(transform: CheckedTransform, target: str) -> Condition | None:

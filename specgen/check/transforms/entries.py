@@ -189,6 +189,14 @@ def role_of(symbol: Symbol | None) -> str:
     return symbol.path.rpartition(".in.")[2].removeprefix("next.").removeprefix("acc.")
 
 
+def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
+    """Outputs by the condition under which they exist: those that always do first."""
+    groups: dict[Condition | None, list[Output]] = {}
+    for output in outputs:
+        groups.setdefault(output.when, []).append(output)
+    return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
+
+
 @dataclass(frozen=True)
 class Drop:
     """A role whose keys are not shown any more, under a condition on parameters."""

@@ -19,7 +19,7 @@ from specgen.expr.tree import names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_offline import Recursion
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _UNDRAWN = "a recursion over recorded data draws nothing"
 _OF_ROWS = "it differs between environments, and `start` is one value for all: begin with a number, and read it under `step`"
@@ -169,9 +169,8 @@ class _Checker:
         made = {}
         for prefix in ("", "next."):
             for role in self.roles:
-                made[f"{prefix}{role.name}"] = self._binding(
-                    section, f"{prefix}{role.name}", role.name, "role"
-                )
+                given = self._binding(section, f"{prefix}{role.name}", role.name, "role")
+                made[f"{prefix}{role.name}"] = replace(given, optional=role.may_be_missing)
         return made
 
     def _past(self) -> dict[str, Binding]:

@@ -25,6 +25,9 @@ from specgen.schema.transform_offline import Recursion
 _TWO = (
     "declare two transforms, one with the key and one without it, and use the one that fits the environment"
 )
+_NO_MOMENTS = (
+    "add a role that is always there, `reward: {each: [reward]}`, say: it tells how many moments there are"
+)
 _LIKE_ROWS = "write `zeros_like(x)`, `ones_like(x)` or `full_like(x, …)` of what is always there"
 _SAME_OF_ROWS = "write a condition on what is always there: `x < x` is false, `not (x < x)` true"
 _NONE_THERE = (
@@ -67,8 +70,8 @@ def check_optional_roles(
                 )
             for field, there, help in (
                 ("python", transform.python is not None, _TWO),
-                ("offline", isinstance(transform.offline, Recursion), _TWO),
                 ("buffers", bool(transform.buffers) and not always, _NONE_THERE),
+                ("offline", isinstance(transform.offline, Recursion) and not always, _NO_MOMENTS),
             ):
                 if there:
                     message = f"a key that may be missing is not available yet beside `{field}`"
@@ -183,15 +186,17 @@ def _check_types(
 def _check_outputs(outputs: Iterable[Output], sections: Mapping[str, SectionResult], sink: Sink) -> None:
     """Report what reads an output where it may not exist."""
     declared = {one.name: one for one in outputs}
-    for phase in ("reset", "step", "map"):
-        by_target = {statement.target: statement for statement in sections[phase].statements}
+    for phase in ("reset", "step", "map", "offline.step"):
+        statements = sections[phase].statements if phase in sections else ()
+        by_target = {statement.target: statement for statement in statements}
         for target in by_target:
             reader = declared.get(target.removeprefix("next."))
             if reader is None:
                 continue
             when = reader.when or ALWAYS
             for statement in _behind(by_target, target, declared):
-                names = {name.removeprefix("next.") for name in value_reads(statement.expr)}
+                read = value_reads(statement.expr)
+                names = {name.removeprefix("next.").removeprefix("acc.") for name in read}
                 for name in sorted(names & declared.keys()):
                     other = declared[name].when or ALWAYS
                     if when.implies(other):

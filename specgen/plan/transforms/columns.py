@@ -60,7 +60,7 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
 def _reads_logical(transform: CheckedTransform) -> bool:
     """Whether rewards and done flags are read without their trailing 1."""
     if transform.recursion is not None:
-        return False
+        return _sizes_moments(transform)
     if transform.python is not None:
         return True  # a class is given, and gives, rows
     statements = [
@@ -78,6 +78,15 @@ def _reads_logical(transform: CheckedTransform) -> bool:
     return not _of_one_shape(transform, roles) or any(
         _counts_axes(node) for one in statements for node in one.typed.nodes
     )
+
+
+def _sizes_moments(transform: CheckedTransform) -> bool:
+    """Whether a pattern of a recursion says dimensions; otherwise all entries are alike as they are recorded."""
+    assert transform.recursion is not None
+    statements = (*transform.recursion.step, *transform.recursion.open)
+    read = {name.removeprefix("next.") for one in statements for name in one.reads}
+    outputs = any(has_own_dims(output) for output in transform.written(inverse=False))
+    return outputs or any(role.name in read and not _free(role) for role in transform.forward)
 
 
 def _of_one_shape(transform: CheckedTransform, roles: Iterable[Role]) -> bool:
@@ -122,7 +131,7 @@ def _counts_axes(node: Typed) -> bool:
 
 def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
     """Outputs that no map makes, and roles beside others, with the role whose dimensions each has; folded roles."""
-    if transform.recursion is not None:
+    if transform.recursion is not None and not _sizes_moments(transform):
         return
     for output in transform.written(inverse=False):
         mapped = output.name in transform.mapped and not output.reward

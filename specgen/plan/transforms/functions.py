@@ -72,7 +72,7 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     planned = plan_function(
         one.program,
         _summary(phase, one.writes),
-        _annotations(transform, phase, one.when),
+        argument_types(transform, phase, one.when),
         lambda given: _input_doc(transform, phase, given),
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
@@ -126,7 +126,7 @@ def ranked(transform: CheckedTransform, name: str) -> Role | None:
     return next((role for role in transform.roles if rank_symbol(role).name == name), None)
 
 
-def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | None) -> dict[str, Code]:
+def argument_types(transform: CheckedTransform, phase: str, when: Condition | None) -> dict[str, Code]:
     """The types of arguments that are several tensors, or that may be missing."""
     each = phase == "inverse"  # computed for one key after another
     several = [role.name for role in transform.roles if role.form == "all" and not (each and role.inverse)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from specgen.check.transforms.entries import Image, Output, Role
+from specgen.check.transforms.entries import Image, Output, Role, by_condition
 from specgen.check.transforms.images import image_of
 from specgen.check.transforms.inverse import COUNTED, bound_names, classes_name, never_read_with
 from specgen.check.transforms.model import CheckedTransform
@@ -19,7 +19,7 @@ from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.draws import TransformDraw, phase_draws
 from specgen.plan.transforms.functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transforms.model import InversePlan, OuterSpecsPlan, TensorMapPlan
-from specgen.plan.transforms.text import by_condition, dtype_code, shape_source, spec_like, variable
+from specgen.plan.transforms.text import dtype_code, shape_source, spec_like, variable
 
 
 def plan_inverse(transform: CheckedTransform, row: Text, params: Mapping[str, str]) -> InversePlan | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, RefusalPlan, Text
 from specgen.plan.transforms.around import AroundPlan
 from specgen.plan.transforms.columns import ColumnsPlan
-from specgen.plan.transforms.phases import PhasePlan
+from specgen.plan.transforms.phases import PhaseBlock, PhasePlan
 from specgen.values import dataclass
 
 
@@ -211,17 +211,13 @@ class RecursionPlan:
         at: where its outputs are written; None for the default, under `next`.
         backward: whether it begins at the end.
         open: whether data may end without `done`.
-        fetched: what is read first: names with expressions.
-        calls: the names of what is returned, with the calls.
-        results: the names of the outputs.
+        blocks: the calls, in order; what comes before the first moment in front of what is given it.
     """
 
     at: str | None
     backward: bool
     open: bool
-    fetched: tuple[tuple[str, str], ...]
-    calls: tuple[tuple[tuple[str, ...], CallPlan], ...]
-    results: tuple[str, ...]
+    blocks: tuple[PhaseBlock, ...]
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from specgen.check.programs.transform import PhaseProgram
 from specgen.check.programs.transform_offline import recursion_programs
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.model import CheckedRecursion, CheckedTransform
+from specgen.check.transforms.types import output_type, role_types
 from specgen.expr import Type
 from specgen.expr.dtypes import is_abstract
+from specgen.expr.sizes import Dim, Rest
+from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
 from specgen.plan.per_env import param_of_rows
-from specgen.plan.transforms.functions import PhaseFunction, ranked
+from specgen.plan.transforms.functions import PhaseFunction, argument_types, ranked
 from specgen.plan.transforms.model import RecursionPlan
-from specgen.plan.transforms.text import variable
+from specgen.plan.transforms.phases import PhaseBlock, Value
+from specgen.plan.transforms.text import exists, if_there, keyless, variable
 from specgen.program.program import Input
 
 
@@ -28,14 +32,40 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
     recursion = transform.recursion
     if recursion is None:
         return None
-    *opens, scan = functions
+    at_hand: set[str] = set()
+    scans = [one for one in functions if not _opens(one)]
+    return RecursionPlan(
+        None if recursion.at == "next" else recursion.at,
+        recursion.backward,
+        any(_opens(one) for one in functions),
+        tuple(_block(transform, recursion, one, functions, at_hand) for one in scans),
+    )
+
+
+def _block(
+    transform: CheckedTransform,
+    recursion: CheckedRecursion,
+    scan: PhaseFunction,
+    functions: list[PhaseFunction],
+    at_hand: set[str],
+) -> PhaseBlock:
+    """The call of a recursion, behind that of what comes before its first moment; `at_hand` has been read."""
     roles = {f"{prefix}{role.name}": role.name for prefix in ("", "next.") for role in transform.roles}
     params = {param.name: param for param in transform.params}
-    fetched: list[tuple[str, str]] = []
-    for name in dict.fromkeys(name for function in functions for name in function.reads if name in roles):
+    missing = keyless(transform) - scan.given
+    opens = next((one for one in functions if one.when == scan.when and _opens(one)), None)
+    read_first = () if opens is None else opens.reads
+    there = [name for name in scan.reads if name in roles and roles[name] not in missing]
+    like = next((name for name in there if _as_accumulated(transform, roles[name])), there[0])
+    fetched: list[tuple[str, Value]] = []
+    for name in dict.fromkeys(name for name in (*read_first, *scan.reads) if name in roles):
+        if name in at_hand:
+            continue
         moment = "following" if name.startswith("next.") else "now"
-        fetched.append((variable(name), f"recorded.{moment}(key.{roles[name]})"))
-    like = next(name for name in scan.reads if name in roles)
+        text = if_there(roles[name], f"recorded.{moment}(key.{roles[name]})", missing, "None")
+        fetched.append((variable(name), text))
+        if scan.when is None and roles[name] not in missing:
+            at_hand.add(name)
 
     def argument(name: str, index: str = "") -> str:
         if name in params and params[name].per_env:
@@ -43,29 +73,48 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
         if name in params:
             return f"self.{name}"
         if (counted := ranked(transform, name)) is not None:
-            return f"self._rank(key.{counted.name})"
+            return if_there(counted.name, f"self._rank(key.{counted.name})", missing, "0")
         if name == "acc":
-            return f"recorded.restarts(key.{roles[like]}, {variable(like)})"
-        return f"{variable(name)}{index}" if name in roles else _opened(name)
+            dims = _accumulated(transform)
+            known = "" if _as_accumulated(transform, roles[like]) or None in dims else f", {len(dims)}"
+            return f"recorded.restarts(key.{roles[like]}, {variable(like)}{known})"
+        if name not in roles:
+            return _opened(name)
+        given = f"{variable(name)}{index}"
+        return f"None if {variable(name)} is None else {given}" if index and roles[name] in missing else given
 
     last = "[-1]" if recursion.backward else "[0]"
-    return RecursionPlan(
-        None if recursion.at == "next" else recursion.at,
-        recursion.backward,
-        bool(opens),
+    if opens is not None:
+        call = CallPlan(opens.name, tuple(argument(name, last) for name in opens.reads))
+        fetched.append((", ".join(map(_opened, opens.writes)), call))
+    return PhaseBlock(
+        exists(scan.when, scan.writes),
         tuple(fetched),
-        tuple(
-            (
-                tuple(_opened(name) if function in opens else variable(name) for name in function.writes),
-                CallPlan(
-                    function.name,
-                    tuple(argument(name, last if function in opens else "") for name in function.reads),
-                ),
-            )
-            for function in functions
-        ),
-        tuple(variable(name) for name in scan.writes),
+        tuple(map(variable, scan.writes)),
+        CallPlan(scan.name, tuple(map(argument, scan.reads))),
+        tuple(f"made[{literal(name)}] = {variable(name)}" for name in scan.writes),
     )
+
+
+def _accumulated(transform: CheckedTransform) -> tuple[Dim | None, ...]:
+    """The dimensions of what is accumulated; None for those that nobody knows."""
+    types = role_types(transform.roles)
+    recursion = transform.recursion
+    assert recursion is not None
+    read = {name for statement in recursion.step for name in statement.reads}
+    output = next((one for one in transform.outputs if f"acc.{one.name}" in read), transform.outputs[0])
+    return tuple(None if isinstance(size, Rest) else size for size in output_type(output, types).dims)
+
+
+def _as_accumulated(transform: CheckedTransform, role: str) -> bool:
+    """Whether a role has as many dimensions as what is accumulated."""
+    dims = role_types(transform.roles)[role].dims
+    return tuple(None if isinstance(size, Rest) else size for size in dims) == _accumulated(transform)
+
+
+def _opens(function: PhaseFunction) -> bool:
+    """Whether a function computes what comes before the first moment."""
+    return function.writes[0].startswith("acc.")
 
 
 def _opened(name: str) -> str:
@@ -97,9 +146,9 @@ def _function(transform: CheckedTransform, one: PhaseProgram) -> PhaseFunction:
         place = "under `next`" if symbol.time == "next" else "at the root"
         return f"{_kind(symbol.type, '' if opens else 'time, ')}, {place}."
 
-    planned = plan_function(one.program, summary, {}, describe)
+    planned = plan_function(one.program, summary, argument_types(transform, "offline", one.when), describe)
     args = tuple(data_name(given) for given in planned.args if given is not None)
-    return PhaseFunction(planned.plan, args, one.writes)
+    return PhaseFunction(planned.plan, args, one.writes, one.when)
 
 
 def _kind(type_: Type, time: str = "") -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from specgen.plan.model import CallPlan, Text
 from specgen.values import dataclass
 
+Value = Text | CallPlan
+
 
 @dataclass(frozen=True)
 class PhaseBlock:
@@ -19,7 +21,7 @@ class PhaseBlock:
     """
 
     when: str | None
-    fetched: tuple[tuple[str, str], ...]
+    fetched: tuple[tuple[str, Value], ...]
     results: tuple[str, ...]
     call: CallPlan
     stores: tuple[str, ...]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specgen.check.transforms.entries import Output
+from specgen.check.transforms.entries import Output, by_condition
 from specgen.check.transforms.model import CheckedTransform
 from specgen.plan.model import CallPlan
 from specgen.plan.transforms.model import AddedSpecsPlan
 from specgen.plan.transforms.text import (
-    by_condition,
     exists,
     keyless,
     shape_source,

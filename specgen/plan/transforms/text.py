@@ -93,14 +93,6 @@ def methods_name(transform: str) -> str:
     return f"{transform}{METHODS_SUFFIX}"
 
 
-def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
-    """Outputs by the condition under which they exist: those that always do first."""
-    groups: dict[Condition | None, list[Output]] = {}
-    for output in outputs:
-        groups.setdefault(output.when, []).append(output)
-    return sorted(groups.items(), key=lambda item: (item[0] is not None, str(item[0] or "")))
-
-
 def has_own_dims(output: Output) -> bool:
     """Whether the declaration says all dimensions of an output."""
     return output.dims is not None and not any(isinstance(size, Rest) for size in output.dims)

@@ -98,13 +98,16 @@ class Returns(RecursionTransform[ReturnsKeys]):
         )
         return [ReturnsKeys(*keys) for keys in zip(reward, togo, steps, strict=True)]
 
-    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> Mapping[str, Tensor]:
+        made: dict[str, Tensor] = {}
         next_reward = recorded.following(key.reward)
         open_togo, open_steps = returns_open(self.gamma, next_reward[-1])
         togo, steps = returns_offline(
             self.gamma, next_reward, recorded.restarts(key.reward, next_reward), open_togo, open_steps
         )
-        return togo, steps
+        made["togo"] = togo
+        made["steps"] = steps
+        return made
 
 
 class ElapsedKeys(NamedTuple):
@@ -149,6 +152,9 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
 
     _reads = ("x",)
     _writes = ("mean", "change")
+    _beside: ClassVar[Mapping[str, str]] = {"mean": "x", "change": "x"}
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "3"}
     _at = "root"
     _backward = False
 
@@ -182,8 +188,11 @@ class Elapsed(RecursionTransform[ElapsedKeys]):
         """The keys of `change`."""
         return self._keys_of("change")
 
-    def _recur(self, recorded: RecordedTimes, key: ElapsedKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: ElapsedKeys) -> Mapping[str, Tensor]:
+        made: dict[str, Tensor] = {}
         x = recorded.now(key.x)
         next_x = recorded.following(key.x)
         mean, change = elapsed_offline(x, next_x, recorded.restarts(key.x, x))
-        return mean, change
+        made["mean"] = mean
+        made["change"] = change
+        return made
