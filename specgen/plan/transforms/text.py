@@ -20,7 +20,6 @@ from specgen.source.outline import METHODS_SUFFIX
 
 METHOD_VARIABLES = frozenset(
     {
-        "acc",
         "collected",
         "each",
         "env",
@@ -29,6 +28,7 @@ METHOD_VARIABLES = frozenset(
         "inner",
         "key",
         "keys",
+        "made",
         "next_tensordict",
         "outer_tensordict",
         "recorded",
