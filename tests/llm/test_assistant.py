@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 from specgen_runtime.llm import render_batch
+from specgen_runtime.llm.conversations import assistant
 from specgen_runtime.llm.conversations.assistant import spans_of
 from specgen_runtime.llm.conversations.messages import Chat
 from specgen_runtime.llm.conversations.templates import render
@@ -85,6 +86,45 @@ def test_turns_that_were_rendered_otherwise_are_no_samples() -> None:
     assert spans_of(TEMPLATES["rewrites"], chat, tiny_tokenizer()).found == "prefixes"
     assert said(TEMPLATES["rewrites"], chat) == "<think>y</think>d<|im_end|>"
     assert said(TEMPLATES["rewrites"], chat[:2], add_generation_prompt=True) == "<think>x</think>b<|im_end|>"
+
+
+BLOCK = "{%- if m['role'] == 'assistant' %}{% generation %}{{ c }}{% endgeneration %}{%- else %}{{ c }}{%- endif %}"
+CAPTURED = "{%- set said %}" + BLOCK + "{%- endset %}{{ '[' + said | trim + ']' }}{%- endfor %}"
+RENDERINGS = {
+    "blocks that are written as they are": (HEAD + "[" + BLOCK + "]{%- endfor %}", 1),
+    "blocks that are captured": (HEAD + CAPTURED, 4),
+    "blocks of a macro": ("{%- macro one(m, c) %}" + BLOCK + "{%- endmacro %}" + HEAD + "[{{ one(m, c) | trim }}]{%- endfor %}", 4),
+    "blocks of a loop that calls itself": (
+        "{%- for m in messages recursive %}{%- set c = m['content'] %}[" + BLOCK + "]{%- endfor %}", 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_marks_around_blocks_never_change_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    template, times = RENDERINGS[name]
+    chat: Chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": " Hi "}]
+    rendered: list[bool] = []
+
+    def counted(*args: Any, marked: bool = False, **variables: Any) -> str:
+        rendered.append(marked)
+        return render(*args, marked=marked, **variables)
+
+    monkeypatch.setattr(assistant, "render", counted)
+    found = spans_of(template, chat)
+    assert found.text == render(template, chat)
+    assert [found.text[start:stop].strip() for start, stop in found.spans] == ["Hi"]
+    assert len(rendered) == times
+
+
+@pytest.mark.parametrize(
+    "further", [{"tools": [{"name": "\ue000look\ue001"}]}, {"documents": ["\ue000x\ue001"]}]
+)
+def test_marks_in_what_is_no_content_are_no_turns(further: dict[str, Any]) -> None:
+    template = "{{ tools }}{{ documents }}" + HEAD + BLOCK + "{%- endfor %}"
+    found = spans_of(template, PLAIN, **further)
+    assert found.text == render(template, PLAIN, **further)
+    assert [found.text[start:stop] for start, stop in found.spans] == ["I'm well."]
 
 
 def test_other_roles() -> None:

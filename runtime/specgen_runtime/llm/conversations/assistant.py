@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from specgen_runtime.llm.conversations.messages import MARKS, Message
-from specgen_runtime.llm.conversations.templates import has_generation_blocks, render
+from specgen_runtime.llm.conversations.templates import (
+    has_generation_blocks,
+    only_emits_generation,
+    render,
+)
 
 __all__ = ["Spans", "mask_of", "spans_of"]
+
+_MARK = re.compile(f"([{''.join(MARKS)}])")
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,16 @@ def spans_of(
     Raises:
         ValueError: the template refuses the conversation, or none of the turns can be found; the text names one.
     """
+    blocks = set(roles) == {"assistant"} and has_generation_blocks(template)
+    if blocks and not any(variables.values()) and _is_only_said(chat) and only_emits_generation(template):
+        # one rendering tells both: nothing else can have put marks into it
+        marked = render(template, chat, tokenizer, marked=True, **variables)
+        text = _MARK.sub("", marked)
+        if (spans := _marked_spans(marked, text)) is not None:
+            return Spans(text, spans, "markers")
     text = render(template, chat, tokenizer, **variables)
     turns = [index for index, message in enumerate(chat) if message["role"] in roles]
-    if set(roles) == {"assistant"} and has_generation_blocks(template):
+    if blocks:
         marked = render(template, chat, tokenizer, marked=True, **variables)
         if (spans := _marked_spans(marked, text)) is not None:
             return Spans(text, spans, "markers")
@@ -77,6 +90,16 @@ def spans_of(
             f"Put {{% generation %}} blocks around what the model says. The template begins {template!r:.60}"
         )
     return Spans(text, spans, "prefixes")
+
+
+def _is_only_said(chat: Sequence[Message]) -> bool:
+    """Whether messages are roles and contents alone, without calls and what else a template may write."""
+    return not any(
+        value
+        for message in chat
+        for name, value in message.items()
+        if name not in ("role", "content", "is_complete")
+    )
 
 
 def _rendered(
@@ -106,7 +129,7 @@ def _marked(message: Message, whole: bool) -> Message:
 def _marked_spans(marked: str, text: str) -> list[tuple[int, int]] | None:
     """The marked parts of a text, counted without marks; None unless it is `text` without them."""
     spans, place, start = [], 0, -1
-    for piece in re.split(f"([{''.join(MARKS)}])", marked):
+    for piece in _MARK.split(marked):
         if piece == MARKS[0] and start < 0:
             start = place
         elif piece == MARKS[1] and start >= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from specgen_runtime.llm.conversations.messages import MARKS, Message
 
-__all__ = ["has_generation_blocks", "render"]
+__all__ = ["has_generation_blocks", "only_emits_generation", "render"]
 
 
 class _Generation(Extension):
@@ -68,16 +68,20 @@ def _why(error: Exception, chat: Sequence[Message]) -> str:
     return f"{said}: its 'content' is None"
 
 
-@lru_cache(64)
-def _compiled(template: str, marked: bool) -> jinja2.Template:
+def _environment(marked: bool) -> jinja2.Environment:
     generation = _MarkedGeneration if marked else _Generation
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[generation, loopcontrols]
     )
     environment.filters["tojson"] = _to_json
     environment.globals.update(raise_exception=_refuse, strftime_now=_now)
+    return environment
+
+
+@lru_cache(64)
+def _compiled(template: str, marked: bool) -> jinja2.Template:
     try:
-        return environment.from_string(template)
+        return _environment(marked).from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(
             f"the chat template is no jinja template: line {error.lineno}: {error.message}"
@@ -87,6 +91,32 @@ def _compiled(template: str, marked: bool) -> jinja2.Template:
 def has_generation_blocks(template: str) -> bool:
     """Whether a template says itself what the model says, by ``{% generation %}`` blocks."""
     return re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", template) is not None
+
+
+@lru_cache(64)
+def only_emits_generation(template: str) -> bool:
+    """Whether what ``{% generation %}`` blocks give goes into the text as it is, so that marks around it change nothing else.
+
+    A template may also capture it (``{% set %}``, ``{% filter %}``, a macro), and trim or measure it with its marks.
+    """
+    try:
+        parsed = _environment(marked=True).parse(template)
+    except jinja2.TemplateSyntaxError:
+        return False
+    blocks = [block for block in _emitted(parsed.body) if isinstance(block, nodes.CallBlock)]
+    # blocks of `{% call %}` are of the same class: a template that has some is counted as one that captures
+    of_tags = all(isinstance(block.call.node, nodes.ExtensionAttribute) for block in blocks)
+    return bool(blocks) and of_tags and len(blocks) == sum(1 for _ in parsed.find_all(nodes.CallBlock))
+
+
+def _emitted(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
+    """The parts of a template that write into its text."""
+    for part in body:
+        yield part
+        if isinstance(part, nodes.For) and not part.recursive:
+            yield from _emitted([*part.body, *part.else_])
+        elif isinstance(part, nodes.If):
+            yield from _emitted([*part.body, *part.elif_, *part.else_])
 
 
 def render(
