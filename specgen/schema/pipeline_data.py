@@ -86,7 +86,7 @@ class OnlineAndRecorded(Replay):
     """A replay buffer that holds recorded transitions at first, and then what is collected, too.
 
     Attributes:
-        path: a folder with a tensordict that was saved with `memmap`.
+        path: a folder with a tensordict that was saved with `memmap`, a data set of Minari, or an HDF5 or NumPy file of arrays.
         keys: what entries are called there, by what they are called here: `{next.reward: reward}`.
         fraction: how much of each batch is recorded, where the recorded transitions are kept apart.
     """
@@ -100,7 +100,7 @@ class Recorded(Declaration):
     """Data that are there already.
 
     Attributes:
-        path: a folder with a tensordict that was saved with `memmap`.
+        path: a folder with a tensordict that was saved with `memmap`, a data set of Minari, or an HDF5 or NumPy file of arrays.
         keys: what entries are called there, by what they are called here: `{next.reward: reward}`.
         conversations: the function that gives conversations in place of that, `package.module:function`.
         ref_model: a frozen language model whose log-probabilities of them the loss reads.

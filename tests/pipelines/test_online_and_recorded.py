@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from specgen_std.pipelines import ddpg_pendulum_recorded as module
 from tensordict import TensorDict
 
-from tests.pipelines.small import differing, recorded_pendulum, small_config
+from tests.pipelines.small import differing, pipeline, recorded_pendulum, small_config
 from tests.pipelines.test_ends import trained
 
 
@@ -107,3 +108,48 @@ def test_recorded_entries_may_have_other_names(tmp_path: Path, renamed: str) -> 
         assert torch.equal(parts.buffer[:]["observation"], recorded["observation"])
         with pytest.raises(ValueError, match="'observation', which is called 'obs' there, is missing"):
             made.Training(small_config(made))
+
+
+@pytest.mark.parametrize("form", ["npz", "hdf5", "minari"])
+def test_a_training_from_where_people_have_data(form: str, tmp_path: Path) -> None:
+    """The same transitions are learned from, whatever form they are in: the same networks come out."""
+    rows = TensorDict.load_memmap(recorded_pendulum())
+    end = torch.zeros(2, 40, dtype=torch.bool)
+    end[:, -1] = True
+    ordered = rows.reshape(-1)
+    arrays = {
+        "seen": ordered["observation"].double().numpy(),
+        "act": ordered["action"].numpy(),
+        "rewards": ordered["next", "reward"].squeeze(-1).numpy(),
+        "terminals": ordered["next", "terminated"].squeeze(-1).numpy(),
+        "timeouts": (ordered["next", "done"] & ~ordered["next", "terminated"]).squeeze(-1).numpy(),
+        "next_observations": ordered["next", "observation"].double().numpy(),
+    }
+    keys = "keys: {observation: seen, action: act}"
+    path = tmp_path / f"data.{form}"
+    if form == "npz":
+        np.savez(path, **arrays)
+    else:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "data.hdf5", "w") as file:
+            for name, array in arrays.items() if form == "hdf5" else ():
+                file[name] = array
+            for episode in range(2) if form == "minari" else ():
+                group, steps = file.create_group(f"episode_{episode}"), slice(40 * episode, 40 * episode + 40)
+                last = arrays["next_observations"][steps][-1:]
+                group["observations"] = np.concatenate([arrays["seen"][steps], last])
+                group["actions"], group["rewards"] = arrays["act"][steps], arrays["rewards"][steps]
+                group["terminations"], group["truncations"] = (
+                    arrays["terminals"][steps],
+                    arrays["timeouts"][steps],
+                )
+        path, keys = tmp_path / "data.hdf5", keys if form == "hdf5" else "keys: {}"
+    parent = ("IQLPendulum", "pipelines/iql_pendulum, chains/pendulum, losses/iql")
+    with trained(parent, f"data: {{recorded: {{{keys}}}}}", tmp_path / "made") as made:
+        config = small_config(made, recorded=str(path))
+        parts = made.train(config, folder=tmp_path / "run")
+        wanted = pipeline("iql_pendulum")
+        whole = wanted.train(small_config(wanted), folder=tmp_path / "whole")
+        for key in made.Training.recorded:
+            assert torch.equal(parts.buffer[:][key], whole.buffer[:][key]), key
+        assert differing(whole.loss.state_dict(), parts.loss.state_dict()) == []

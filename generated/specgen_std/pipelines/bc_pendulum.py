@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=364610608c894af1ba05708e670a32de0edf200e9e8f00e95dabe7a61a663ce6
+# specgen: sha256=18e7f0fbca42a3b178b43bb074bd44bdd48232f22fbd3ea9d2a629bfcb7ba105
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BCPendulumConfig:
     seed: int = 0
     """all random numbers follow from it"""
     recorded: str = "data/pendulum"
-    """folder of the transitions, saved with `memmap`"""
+    """recorded transitions: a folder, or a file"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
     lr: float = 0.001

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=661d75afc7ec27486fbb3cfe91e5158c7e2752ac6887ec52a9d41eb344c3113d
+# specgen: sha256=7635668c86f37122012681444d7733c9719e1060bd3f1f9901cc0529d42d418a
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DDPGPendulumRecordedConfig:
     seed: int = 0
     """all random numbers follow from it"""
     recorded: str = "data/pendulum"
-    """folder of the transitions, saved with `memmap`"""
+    """recorded transitions: a folder, or a file"""
     num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3b1ef927b70458d2adacec4a2d4ea884c8c3d93ccd4d217c94a079e1e6a9c965
+# specgen: sha256=3e3eaf0b65cf71a096a2b00b396ebf5feea5759a0ce0c44083d4182c9d86b685
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IQLPendulumConfig:
     seed: int = 0
     """all random numbers follow from it"""
     recorded: str = "data/pendulum"
-    """folder of the transitions, saved with `memmap`"""
+    """recorded transitions: a folder, or a file"""
     expectile: float = 0.8
     """which expectile of the action values the value of a state is; towards 1 their maximum (>= 0, <= 1)"""
     temperature: float = 3.0

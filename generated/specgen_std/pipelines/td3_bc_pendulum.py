@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=643a59b2c5ac96f21d9e0b7de344c001805fbd895c2744b6ddce9ff8624d3c3f
+# specgen: sha256=043201bbcbabd0f7a357cde7e8a52b04e659d47971912141d111254cd456b8c5
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TD3BCPendulumConfig:
     seed: int = 0
     """all random numbers follow from it"""
     recorded: str = "data/pendulum"
-    """folder of the transitions, saved with `memmap`"""
+    """recorded transitions: a folder, or a file"""
     delay: int = 2
     """updates of the values between two of the policy and the targets (>= 1)"""
     alpha: float = 100.0

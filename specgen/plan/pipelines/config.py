@@ -19,7 +19,7 @@ def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
     """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
     fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
     if pipeline.recorded is not None:
-        doc = "folder of the transitions, saved with `memmap`"
+        doc = "recorded transitions: a folder, or a file"
         fields.append(Field("recorded", "str", literal(pipeline.recorded), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     fields += device_fields(pipeline)

@@ -31,7 +31,6 @@ from specgen.plan.pipelines.language_models import (
 )
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of, call_of_trunk
-from specgen.plan.pipelines.read_keys import recorded_entries
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
@@ -339,7 +338,7 @@ def _loaded(pipeline: CheckedPipeline, *further: str) -> str:
     """The call that reads recorded transitions, whose entries may have other names in their files."""
     data = pipeline.data
     assert not isinstance(data, OnPolicyData)
-    read = {str(key) for key, _ in recorded_entries(pipeline)}
-    keys = {key_text(here): key_text(there) for here, there in data.keys.items() if key_text(here) in read}
+    # all are said: what is read may follow from others, the next observation from where episodes end
+    keys = {key_text(here): key_text(there) for here, there in data.keys.items()}
     renamed = (f"keys={{{', '.join(f'{here}: {there}' for here, there in keys.items())}}}",) if keys else ()
     return f"load_recorded({', '.join(('config.recorded', 'self.recorded', *renamed, *further))})"
