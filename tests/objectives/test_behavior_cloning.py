@@ -261,5 +261,11 @@ def test_functions_that_reduce_are_refused() -> None:
         match=rf"loss_function gives a distance for each entry, \[6, {N_ACT}\], got \[\]: leave the reduction",
     ):
         BCLoss(certain(), loss_function=nn.MSELoss(), reduction="none")(made)
+    with pytest.raises(
+        ValueError, match=r"is the class MSELoss: give an object of it, MSELoss\(reduction='none'\)"
+    ):
+        BCLoss(certain(), loss_function=nn.MSELoss)(made)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"distances, which are floating-point numbers, got torch\.bool"):
+        BCLoss(certain(), loss_function=torch.gt)(made)
     with pytest.raises(ValueError, match=r"loss_function must be one of 'l1', .*, or a function, got 'l3'"):
         BCLoss(certain(), loss_function="l3")  # type: ignore[arg-type]

@@ -41,12 +41,21 @@ def distance_loss(
     if loss_function == "smooth_l1":
         return cast("Tensor", _ELEMENTWISE.smooth_l1_loss(prediction, target, 0, 1.0))
     if callable(loss_function):
+        if isinstance(loss_function, type):
+            name = loss_function.__name__
+            raise ValueError(
+                f"loss_function is the class {name}: give an object of it, {name}(reduction='none')"
+            )
         made = loss_function(prediction, target)
         if not isinstance(made, Tensor) or made.shape != prediction.shape:
             got = list(made.shape) if isinstance(made, Tensor) else type(made).__name__
             raise ValueError(
                 f"loss_function gives a distance for each entry, {list(prediction.shape)}, got {got}: leave the reduction to"
                 " the loss (reduction='none' of torch's)"
+            )
+        if not made.is_floating_point():
+            raise ValueError(
+                f"loss_function gives distances, which are floating-point numbers, got {made.dtype}"
             )
         return made
     raise ValueError(f"loss_function must be 'l1', 'l2' or 'smooth_l1', got {loss_function!r}")
