@@ -37,7 +37,7 @@ def all_reads(nodes: Iterable[Node | None]) -> frozenset[str] | None:
 def expression_of(node: Node) -> Scalar | None:
     """The text of an expression, which stands alone or is said in full, `{value: …}`; None where there is none."""
     if isinstance(node, MappingNode):
-        node = node.get("each") or node.get("value") or node
+        node = node.get("each") or node.get("by_part") or node.get("value") or node
     return node if isinstance(node, Scalar) else None
 
 

@@ -260,6 +260,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield from ("adapt",) if one.adapted else ()
         if one.doc and not one.settled:
             yield "own_buffer"
+    if plan.parts_of:
+        yield "add_part_names"
+        if len(plan.parts) > 1:
+            yield "TensorDict"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:

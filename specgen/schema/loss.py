@@ -234,16 +234,21 @@ class Term(Declaration):
 
 
 class Metric(Declaration):
-    """A metric in full; it has either `value` or `each`.
+    """A metric in full; it has one of `value`, `each` and `by_part`.
 
     Attributes:
         value: what is averaged over the samples.
         each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        by_part: a number for each part of an action, as `entropies` gives it, kept likewise: one entry of each part, of an
+            action that has several.
+        name: what the entry of a part is called, with `{}` for the part.
         when: the condition on parameters under which there is such a metric.
     """
 
     value: Expression | None = None
     each: Expression | None = None
+    by_part: Expression | None = None
+    name: str = "{}"
     when: Expression | None = None
 
 

@@ -149,6 +149,35 @@ def test_the_loss_weighs_by_the_sum(package: ModuleType) -> None:
     torch.testing.assert_close(found["kl_approx"], torch.tensor(0.0), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["ppo", "masked", "a2c"])
+def test_the_log_has_the_entropy_of_each_action(package: ModuleType, name: str, tmp_path: Path) -> None:
+    module = module_of(package, name)
+    module.train(small_config(module), folder=tmp_path / "run")
+    rows = [row for row in read_log(tmp_path / "run" / "log.csv") if row["entropy"] is not None]
+    assert rows
+    for row in rows:
+        assert row["move_entropy"] + row["force_entropy"] == pytest.approx(row["entropy"], rel=1e-4)
+
+
+def test_entropies_of_parts_of_an_update_are_means(tmp_path: Path) -> None:
+    """A metric of the log that is called as one of an action leaves that one its longer name."""
+    text = _schema().replace("epochs: 10", "accumulate: 2, epochs: 10").replace("action.move", "action.loss")
+    with imported(generate({"harbor.yaml": text}, "parted"), "parted", tmp_path) as made:
+        module = module_of(made, "harbor")
+        parts = module.PPOHarbor(small_config(module, accumulate=2))
+        batch = next(iter(parts.collector))
+        parts.estimator(batch)
+        batch = batch.select(*parts.stored).reshape(-1)
+        entropies = {
+            key[-1]: one.entropy()
+            for key, one in parts.policy.get_dist(batch).dists.items()
+            if key[-1] == "loss"
+        }
+        found = module.update(parts, batch)
+    torch.testing.assert_close(found.composite_entropy_loss, entropies["loss"].mean())
+    assert found.composite_entropy_loss + found.force_entropy == pytest.approx(float(found.entropy), rel=1e-4)
+
+
 def test_entropies_are_weighed_one_by_one(tmp_path: Path) -> None:
     text = _schema().replace("entropy_coeff: 0.01", "entropy_coeff: {force: 0.25, move: 0.5}")
     with imported(generate({"weighed.yaml": text}, "weighed"), "weighed", tmp_path) as made:
@@ -282,3 +311,4 @@ pipelines:
         parts.boat_estimator(batch)
         found = module.update(parts, batch.select(*parts.stored).reshape(-1))
     torch.testing.assert_close(found.boat_kl_approx, torch.tensor(0.0), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.boat_move_entropy + found.boat_force_entropy, found.boat_entropy)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=85bb64e0c00d0ac8a7c5a83ae2ee08a81256bc75ede2f695af88a18f44cf99f2
+# specgen: sha256=c44987b81ead77bfb9c575a3975341364c59cf195f11b31ed1e6162278728ad9
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
-    add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
-    given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone,
-    with_methods,
+    add_coefficient, add_coefficient_parts, add_part_names, add_part_weights, as_policy, coefficient_part,
+    distance_loss, entries_of_parts, given_policy, has_parts, in_loss_modes, next_key, not_none, pair_param,
+    part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_effective_fraction, sample_max, sample_standardized, sample_var,
@@ -42,8 +42,8 @@ __all__ = [
 
 
 class MAPPOObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `MAPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `MAPPOLoss`, one value per sample.
     """
 
     loss_objective: Tensor
@@ -54,6 +54,8 @@ class MAPPOObjectiveTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_bonus"""
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -70,8 +72,8 @@ def mappo_objective(
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> MAPPOObjectiveTerms:
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `MAPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `MAPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -131,16 +133,20 @@ def mappo_objective(
     with torch.no_grad():
         kl_approx = -step
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
+            composite_entropy = H_parts.detach()
         clip_fraction = near_step != step
         ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return MAPPOObjectiveTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
-        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+        composite_entropy=composite_entropy, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
+        mean_ratio=mean_ratio,
     )
 
 
@@ -302,6 +308,7 @@ class MAPPOLoss(ClipPPOLoss):
         "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "composite_entropy",
         "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -311,6 +318,7 @@ class MAPPOLoss(ClipPPOLoss):
                 "loss_entropy",
                 "kl_approx",
                 "entropy",
+                "composite_entropy",
                 "clip_fraction",
                 "ESS",
                 "max_ratio",
@@ -479,6 +487,7 @@ class MAPPOLoss(ClipPPOLoss):
         add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -491,6 +500,8 @@ class MAPPOLoss(ClipPPOLoss):
                 return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.entropy_bonus and has_parts(self))
             case "explained_variance":
                 return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
@@ -520,8 +531,8 @@ class MAPPOLoss(ClipPPOLoss):
         ]
 
     def _mappo_objective_terms(self, tensordict: TensorDictBase) -> MAPPOObjectiveTerms:
-        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-        `mean_ratio` of `MAPPOLoss`, one value per sample.
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+        `ESS`, `max_ratio` and `mean_ratio` of `MAPPOLoss`, one value per sample.
         """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
@@ -599,11 +610,18 @@ class MAPPOLoss(ClipPPOLoss):
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         if self._wants("objective"):
             objective_terms = self._mappo_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = objective_terms.ESS
             outputs["max_ratio"] = objective_terms.max_ratio
@@ -666,8 +684,8 @@ class MAPPOLoss(ClipPPOLoss):
 
 
 class IPPOObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `IPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `IPPOLoss`, one value per sample.
     """
 
     loss_objective: Tensor
@@ -678,6 +696,8 @@ class IPPOObjectiveTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_bonus"""
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -694,8 +714,8 @@ def ippo_objective(
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> IPPOObjectiveTerms:
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `IPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `IPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -755,16 +775,20 @@ def ippo_objective(
     with torch.no_grad():
         kl_approx = -step
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
+            composite_entropy = H_parts.detach()
         clip_fraction = near_step != step
         ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return IPPOObjectiveTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
-        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+        composite_entropy=composite_entropy, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
+        mean_ratio=mean_ratio,
     )
 
 
@@ -925,6 +949,7 @@ class IPPOLoss(MAPPOLoss):
         "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "composite_entropy",
         "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -934,6 +959,7 @@ class IPPOLoss(MAPPOLoss):
                 "loss_entropy",
                 "kl_approx",
                 "entropy",
+                "composite_entropy",
                 "clip_fraction",
                 "ESS",
                 "max_ratio",
@@ -1102,6 +1128,7 @@ class IPPOLoss(MAPPOLoss):
         add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -1114,6 +1141,8 @@ class IPPOLoss(MAPPOLoss):
                 return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.entropy_bonus and has_parts(self))
             case "explained_variance":
                 return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
@@ -1143,8 +1172,8 @@ class IPPOLoss(MAPPOLoss):
         ]
 
     def _ippo_objective_terms(self, tensordict: TensorDictBase) -> IPPOObjectiveTerms:
-        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-        `mean_ratio` of `IPPOLoss`, one value per sample.
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+        `ESS`, `max_ratio` and `mean_ratio` of `IPPOLoss`, one value per sample.
         """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
@@ -1222,11 +1251,18 @@ class IPPOLoss(MAPPOLoss):
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         if self._wants("objective"):
             objective_terms = self._ippo_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = objective_terms.ESS
             outputs["max_ratio"] = objective_terms.max_ratio
@@ -1294,6 +1330,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction", "clip_fraction", "ESS", "max_ratio", "mean_ratio"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `MAPPOLoss` returns."""
 
@@ -1301,6 +1338,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction", "clip_fraction", "ESS", "max_ratio", "mean_ratio"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `IPPOLoss` returns."""
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2cf2328375326be8829561a04a0edea6f0984c247d28b9088ba6b9d9efce7618
+# specgen: sha256=d48be3cc6a12d0a2a8ec42b714aef436c009aaac4230b0b908ea0a275fc35111
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
-    add_coefficient, add_part_weights, as_policy, distance_loss, given_policy, in_loss_modes, next_key,
-    not_none, part_weights, parts_of, term_alone, with_methods,
+    add_coefficient, add_part_names, add_part_weights, as_policy, distance_loss, entries_of_parts,
+    given_policy, has_parts, in_loss_modes, next_key, not_none, part_weights, parts_of, term_alone,
+    with_methods,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -37,7 +38,9 @@ __all__ = [
 
 
 class A2CObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample."""
+    """`loss_objective`, `loss_entropy`, `entropy` and `composite_entropy` of `A2CLoss`, one value per
+    sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
@@ -45,13 +48,16 @@ class A2CObjectiveTerms(NamedTuple):
     """[*batch], before the reduction; None unless entropy_coeff and entropy_bonus"""
     entropy: Tensor | None
     """to be logged; None unless entropy_coeff and entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_coeff and entropy_bonus"""
 
 
 def a2_c_objective(
     log_p: Tensor, H_parts: Tensor | None, advantage: Tensor, advantage_norm: ValueNorm | None, *,
     entropy_bonus: bool, has_entropy_coeff: bool, entropy_coeff: Tensor,
 ) -> A2CObjectiveTerms:
-    """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `entropy` and `composite_entropy` of `A2CLoss`, one value per
+    sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -75,10 +81,16 @@ def a2_c_objective(
     # losses.A2CLoss.metrics
     with torch.no_grad():
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if has_entropy_coeff and entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
-    return A2CObjectiveTerms(loss_objective=loss_objective, loss_entropy=loss_entropy, entropy=entropy)
+            composite_entropy = H_parts.detach()
+    return A2CObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, entropy=entropy,
+        composite_entropy=composite_entropy,
+    )
 
 
 class A2CCriticTerms(NamedTuple):
@@ -199,11 +211,12 @@ class A2CLoss(LossModule):
         "loss_critic",
         "entropy",
         "loss_entropy",
+        "composite_entropy",
         "value_clip_fraction",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
-            ("loss_objective", "loss_entropy", "entropy"),
+            ("loss_objective", "loss_entropy", "entropy", "composite_entropy"),
             now=("actor_network", "critic_network"),
             next=("actor_network", "critic_network"),
         ),
@@ -312,6 +325,7 @@ class A2CLoss(LossModule):
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
         add_part_weights(self, "entropy_coeff", entropy_coeff)
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -324,6 +338,8 @@ class A2CLoss(LossModule):
                 return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "entropy":
                 return bool(self.has_entropy_coeff and self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.has_entropy_coeff and self.entropy_bonus and has_parts(self))
             case "value_clip_fraction":
                 return bool(self.clip_value is not None and self.critic_coeff is not None)
             case _:
@@ -350,7 +366,9 @@ class A2CLoss(LossModule):
         ]
 
     def _a2_c_objective_terms(self, tensordict: TensorDictBase) -> A2CObjectiveTerms:
-        """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample."""
+        """`loss_objective`, `loss_entropy`, `entropy` and `composite_entropy` of `A2CLoss`, one value per
+        sample.
+        """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.A2CLoss.let
@@ -398,10 +416,17 @@ class A2CLoss(LossModule):
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         if self._wants("objective"):
             objective_terms = self._a2_c_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
@@ -770,6 +795,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_critic", "loss_entropy", "entropy", "value_clip_fraction"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `A2CLoss` returns."""
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c8ff4f2dc006ce47c8a2d47514fdb1b528e65baa24efb5900e4b6aa84b731cf0
+# specgen: sha256=90be25fc285e4608761c5ef42299fee850a07e09fc8e72b3c0e70f428fed8488
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     Coefficient, LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
-    adapt, add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part,
-    distance_loss, given_policy, in_loss_modes, next_key, not_none, pair_param, part_weights, parts_of,
-    switched, term_alone, with_methods,
+    adapt, add_coefficient, add_coefficient_parts, add_part_names, add_part_weights, as_policy,
+    coefficient_part, distance_loss, entries_of_parts, given_policy, has_parts, in_loss_modes, next_key,
+    not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_effective_fraction, sample_max, sample_mean, sample_standardized, sample_var,
@@ -42,7 +42,9 @@ __all__ = [
 
 
 class PPOObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy` and `composite_entropy` of `PPOLoss`, one
+    value per sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
@@ -52,6 +54,8 @@ class PPOObjectiveTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_bonus"""
 
 
 def ppo_objective(
@@ -60,7 +64,8 @@ def ppo_objective(
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None,
 ) -> PPOObjectiveTerms:
-    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy` and `composite_entropy` of `PPOLoss`, one
+    value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -111,11 +116,15 @@ def ppo_objective(
     with torch.no_grad():
         kl_approx = -step
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
+            composite_entropy = H_parts.detach()
     return PPOObjectiveTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        composite_entropy=composite_entropy,
     )
 
 
@@ -258,11 +267,12 @@ class PPOLoss(LossModule):
         "loss_critic",
         "value_clip_fraction",
         "kl_approx",
+        "composite_entropy",
         "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
-            ("loss_objective", "loss_entropy", "kl_approx", "entropy"),
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy", "composite_entropy"),
             now=("actor_network", "critic_network"),
             next=("actor_network", "critic_network"),
         ),
@@ -411,6 +421,7 @@ class PPOLoss(LossModule):
         add_coefficient(self, "clip_value", clip_value)
         add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -423,6 +434,8 @@ class PPOLoss(LossModule):
                 return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.entropy_bonus and has_parts(self))
             case "explained_variance":
                 return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
@@ -452,7 +465,9 @@ class PPOLoss(LossModule):
         ]
 
     def _ppo_objective_terms(self, tensordict: TensorDictBase) -> PPOObjectiveTerms:
-        """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy` and `composite_entropy` of `PPOLoss`, one
+        value per sample.
+        """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.PPOLoss.let
@@ -509,11 +524,18 @@ class PPOLoss(LossModule):
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         if self._wants("objective"):
             objective_terms = self._ppo_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
@@ -572,8 +594,8 @@ class PPOLoss(LossModule):
 
 
 class ClipPPOObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `ClipPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `ClipPPOLoss`, one value per sample.
     """
 
     loss_objective: Tensor
@@ -584,6 +606,8 @@ class ClipPPOObjectiveTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_bonus"""
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -600,8 +624,8 @@ def clip_ppo_objective(
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOObjectiveTerms:
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-    `mean_ratio` of `ClipPPOLoss`, one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+    `ESS`, `max_ratio` and `mean_ratio` of `ClipPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -661,16 +685,20 @@ def clip_ppo_objective(
     with torch.no_grad():
         kl_approx = -step
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
+            composite_entropy = H_parts.detach()
         clip_fraction = near_step != step
         ESS = sample_effective_fraction(log_ratio, mask)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return ClipPPOObjectiveTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
-        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+        composite_entropy=composite_entropy, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
+        mean_ratio=mean_ratio,
     )
 
 
@@ -823,6 +851,7 @@ class ClipPPOLoss(PPOLoss):
         "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "composite_entropy",
         "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -832,6 +861,7 @@ class ClipPPOLoss(PPOLoss):
                 "loss_entropy",
                 "kl_approx",
                 "entropy",
+                "composite_entropy",
                 "clip_fraction",
                 "ESS",
                 "max_ratio",
@@ -993,6 +1023,7 @@ class ClipPPOLoss(PPOLoss):
         add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -1005,6 +1036,8 @@ class ClipPPOLoss(PPOLoss):
                 return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.entropy_bonus and has_parts(self))
             case "explained_variance":
                 return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
@@ -1034,8 +1067,8 @@ class ClipPPOLoss(PPOLoss):
         ]
 
     def _clip_ppo_objective_terms(self, tensordict: TensorDictBase) -> ClipPPOObjectiveTerms:
-        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
-        `mean_ratio` of `ClipPPOLoss`, one value per sample.
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `clip_fraction`,
+        `ESS`, `max_ratio` and `mean_ratio` of `ClipPPOLoss`, one value per sample.
         """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
@@ -1097,11 +1130,18 @@ class ClipPPOLoss(PPOLoss):
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         if self._wants("objective"):
             objective_terms = self._clip_ppo_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = objective_terms.ESS
             outputs["max_ratio"] = objective_terms.max_ratio
@@ -1164,8 +1204,8 @@ class ClipPPOLoss(PPOLoss):
 
 
 class KLPENPPOObjectiveTerms(NamedTuple):
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
-    one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `kl` and `next_beta`
+    of `KLPENPPOLoss`, one value per sample.
     """
 
     loss_objective: Tensor
@@ -1176,6 +1216,8 @@ class KLPENPPOObjectiveTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
+    composite_entropy: Tensor | None
+    """float32 [*batch, n_parts]; None unless entropy_bonus"""
     kl: Tensor
     """float32 [*batch]"""
     next_beta: Tensor
@@ -1189,8 +1231,8 @@ def klpenppo_objective(
     delay_actor: bool, max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float,
     decrement: float,
 ) -> KLPENPPOObjectiveTerms:
-    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
-    one value per sample.
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `kl` and `next_beta`
+    of `KLPENPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
@@ -1246,9 +1288,12 @@ def klpenppo_objective(
     with torch.no_grad():
         kl_approx = -step
         entropy: Tensor | None = None
+        composite_entropy: Tensor | None = None
         if entropy_bonus:
-            H = not_none(H_parts).sum(dim=-1)
+            H_parts = not_none(H_parts)
+            H = H_parts.sum(dim=-1)
             entropy = H.detach()
+            composite_entropy = H_parts.detach()
         kl = divergence.detach()
     # losses.KLPENPPOLoss.update
     with torch.no_grad():
@@ -1261,8 +1306,8 @@ def klpenppo_objective(
             ),
         )
     return KLPENPPOObjectiveTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy, kl=kl,
-        next_beta=next_beta,
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        composite_entropy=composite_entropy, kl=kl, next_beta=next_beta,
     )
 
 
@@ -1416,11 +1461,12 @@ class KLPENPPOLoss(PPOLoss):
         "loss_critic",
         "value_clip_fraction",
         "kl_approx",
+        "composite_entropy",
         "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
-            ("loss_objective", "loss_entropy", "kl_approx", "entropy", "kl"),
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy", "composite_entropy", "kl"),
             now=("actor_network", "critic_network"),
             next=("actor_network", "critic_network"),
         ),
@@ -1592,6 +1638,7 @@ class KLPENPPOLoss(PPOLoss):
         add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient(self, "beta", beta, adapted=True)
+        add_part_names(self, actor_network)
         self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
@@ -1604,6 +1651,8 @@ class KLPENPPOLoss(PPOLoss):
                 return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
+            case "composite_entropy":
+                return bool(self.entropy_bonus and has_parts(self))
             case "explained_variance":
                 return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
@@ -1638,8 +1687,8 @@ class KLPENPPOLoss(PPOLoss):
         ]
 
     def _klpenppo_objective_terms(self, tensordict: TensorDictBase) -> KLPENPPOObjectiveTerms:
-        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
-        one value per sample.
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `composite_entropy`, `kl` and `next_beta`
+        of `KLPENPPOLoss`, one value per sample.
         """
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
@@ -1704,12 +1753,19 @@ class KLPENPPOLoss(PPOLoss):
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         samples = self._samples(tensordict)
-        outputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor | TensorDict] = {}
         adapted: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._klpenppo_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs |= entries_of_parts(
+                self,
+                "composite_entropy",
+                objective_terms.composite_entropy,
+                "{}_entropy",
+                parts=parts_of(self, "entropy_coeff"),
+            )
             outputs["kl"] = objective_terms.kl
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
@@ -1778,6 +1834,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `PPOLoss` returns."""
 
@@ -1785,6 +1842,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction", "clip_fraction", "ESS", "max_ratio", "mean_ratio"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `ClipPPOLoss` returns."""
 
@@ -1792,6 +1850,7 @@ if TYPE_CHECKING:
         Never,
         Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction", "kl"],
         Float[Tensor, "*batch"],
+        Literal["composite_entropy"], TensorDictBase,
     ]):
         """What `KLPENPPOLoss` returns."""
 

@@ -30,6 +30,7 @@ from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_m
 from specgen_runtime.objectives.optimizers import group_optimizers
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.parameters import network_buffer
+from specgen_runtime.objectives.part_names import add_part_names, entries_of_parts, has_parts
 from specgen_runtime.objectives.part_weights import PartWeights, add_part_weights, part_weights, parts_of
 from specgen_runtime.objectives.policies import (
     CertainPolicy,
@@ -86,6 +87,7 @@ __all__ = [
     "add_coefficient",
     "add_coefficient_parts",
     "add_learnable",
+    "add_part_names",
     "add_part_weights",
     "add_random_module",
     "as_pair",
@@ -96,9 +98,11 @@ __all__ = [
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "entries_of_parts",
     "exponential_of",
     "given_policy",
     "group_optimizers",
+    "has_parts",
     "hold_out_net",
     "hold_out_params",
     "in_loss_modes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.params import Limits, float_param
 from specgen_runtime.typing import NestedKey
 
+V = TypeVar("V")
 PartWeights = Mapping[NestedKey, float]
 """A number for each part of an action, by its name: that of its distribution, the end of it, or as TorchRL calls it."""
 
@@ -88,7 +89,7 @@ def weights_of_parts(loss: nn.Module, name: str, value: PartWeights) -> Tensor:
     return torch.tensor(numbers, dtype=buffer.dtype, device=buffer.device)
 
 
-def in_order(values: Mapping[NestedKey, Tensor], parts: Iterable[NestedKey]) -> list[Tensor]:
+def in_order(values: Mapping[NestedKey, V], parts: Iterable[NestedKey]) -> list[V]:
     """The values of the parts of an action in the order of other names for them.
 
     Args:

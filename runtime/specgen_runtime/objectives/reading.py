@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -199,7 +199,7 @@ class ReadingModule(FunctionalModule):
             )
         return cast("Tensor", value)
 
-    def _outputs(self, entries: dict[str, Tensor]) -> TensorDictBase:
+    def _outputs(self, entries: dict[str, Any]) -> TensorDictBase:
         """What `forward` returns: a tensordict without batch dimensions, whose entries are attributes, too."""
         return fast_td(entries, torch.Size(()), None, kind=LossOutputs)
 

@@ -171,6 +171,7 @@ class LossChecker:
             methods=checked_methods(self.file, self.path, self.loss, self.names, self.scope, self.sink),
             out_keys=out_keys,
             each=self.outputs.each,
+            by_part=self.outputs.by_part,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
             mask=mask,

@@ -305,6 +305,7 @@ class CheckedLoss:
         forward: what the networks and distributions give, in order.
         let, terms, metrics, writes, update: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
+        by_part: the metrics that have a number for each part of an action, each with what the entry of a part is called.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
         mask: which samples count.
@@ -339,6 +340,7 @@ class CheckedLoss:
     writes: tuple[Statement, ...] = ()
     update: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
+    by_part: Mapping[str, str] = field(default_factory=dict)
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
     mask: Statement | None = None

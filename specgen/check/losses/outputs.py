@@ -7,6 +7,7 @@ from dataclasses import field
 
 from specgen.check.losses.builtins import OF_LOSSES, which_member
 from specgen.check.losses.conditions import Presence, read_condition
+from specgen.check.losses.distributions import PARTS
 from specgen.check.losses.masks import is_mask
 from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
 from specgen.check.losses.updates import is_number
@@ -69,6 +70,12 @@ class Outputs:
         return frozenset(name for name, one in found if isinstance(one, Metric) and one.each is not None)
 
     @property
+    def by_part(self) -> dict[str, str]:
+        """The metrics that have a number for each part of an action, each with what the entry of a part is called."""
+        found = self.loss.metrics.items()
+        return {name: one.name for name, one in found if isinstance(one, Metric) and one.by_part is not None}
+
+    @property
     def elementwise(self) -> frozenset[str]:
         """The terms of which a sample may have several numbers."""
         return frozenset(n for n, one in self.loss.terms.items() if isinstance(one, Term) and one.elementwise)
@@ -89,10 +96,16 @@ class Outputs:
         """Whether an entry says what it is and when it is there; reported where it does not."""
         given = getattr(self.loss, section).get(name)
         here = (*self.path, section, name)
-        if isinstance(given, Metric) and (given.value is None) == (given.each is None):
-            message = f"`{name}` needs either `value`, which is averaged, or `each`, which is kept"
-            self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message))
-            return False
+        if isinstance(given, Metric):
+            said = [one for one in (given.value, given.each, given.by_part) if one is not None]
+            if len(said) != 1:
+                message = (
+                    f"`{name}` needs one of `value`, which is averaged, `each`, which is kept, and `by_part`"
+                )
+                self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message))
+                return False
+            if given.name != "{}" and not self._names_parts(name, given):
+                return False
         if not isinstance(given, (Term, Metric)) or given.when is None:
             return True
         condition = read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
@@ -101,15 +114,37 @@ class Outputs:
         self.when[name] = condition
         return True
 
+    def _names_parts(self, name: str, given: Metric) -> bool:
+        """Whether `name` of a metric says what entries of parts are called; reported where it does not."""
+        here = (*self.path, "metrics", name, "name")
+        if given.by_part is None:
+            message = f"`{name}` is no metric `by_part`, and has no `name`"
+            help = "leave it out"
+            self.sink.add(schema_rules.UNKNOWN_FIELD.at(self.file.key_span(*here), message, help=help))
+            return False
+        if given.name.count("{}") == 1:
+            return True
+        message = f"`name` of `{name}` has `{{}}` once, for the part of the action"
+        help = 'write `name: "{}_entropy"`'
+        self.sink.add(schema_rules.WRONG_TYPE.at(self.file.span(*here), message, help=help))
+        return False
+
     def fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
         """Whether a value is what an entry of its section is: reported where it is not."""
-        if section == "let" or (section == "metrics" and name not in self.each):
+        if section == "let" or (section == "metrics" and name not in {*self.each, *self.by_part}):
             return True
         if section == "update":
             return is_number(name, typed, source, self.sink)
         per_sample = typed.type.level == "batch"
         if section == "mask":
             return is_mask(typed, source, self.sink)
+        if section == "metrics" and name in self.by_part:
+            if per_sample and typed.type.dims == (PARTS,) and not typed.type.axes:
+                return True
+            message = f"`{name}` is a number for each part of an action, this is {typed.type}"
+            instead = f"write `{name}: {{by_part: entropies(dist)}}`, or `{name}: {{each: {source.text}}}`"
+            self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=instead))
+            return False
         if section == "metrics":
             if per_sample:
                 return True

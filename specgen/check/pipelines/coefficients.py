@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.model import Parameter, dotted
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import Amount, Setting
+from specgen.check.pipelines.heads_model import PolicyHead
+from specgen.check.pipelines.model import Amount, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_actions as rules
 from specgen.expr.symbols import Key
@@ -120,3 +122,28 @@ def numbers_of_actions(
         if amount is not None:
             found[below] = amount
     return found if len(found) == len(keys) else None
+
+
+def metrics_of_parts(
+    loss: CheckedLoss, networks: Sequence[PipelineNetwork], taken: Collection[str], given: Given
+) -> dict[str, tuple[Key, Key]]:
+    """The metrics of each of several actions, as the log calls them: the entry of the loss, and that of the action in it.
+
+    Args:
+        loss: the loss.
+        networks: its networks, one of which is over the actions.
+        taken: what else the log has of it.
+        given: what its conditions are.
+    """
+    head = next((one.head for one in networks if isinstance(one.head, PolicyHead)), None)
+    made: dict[str, tuple[Key, Key]] = {}
+    if head is None or head.only is not None:
+        return made
+    for metric, entry in loss.by_part.items():
+        if not given.holds(loss.when.get(metric)):
+            continue
+        for one in head.actions:
+            name = entry.replace("{}", "_".join(head.name_of(one)))
+            name = f"{metric}_{'_'.join(head.name_of(one))}" if name in taken or name in made else name
+            made[name] = (metric,), (*one.action.key[:-1], entry.replace("{}", one.action.key[-1]))
+    return made

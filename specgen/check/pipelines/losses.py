@@ -13,7 +13,13 @@ from specgen.check.losses.updates import NEXT
 from specgen.check.model import REQUIRED, AgentGroup, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.coefficients import numbers_of_actions, numbers_of_pair, parts_of, weighs_actions
+from specgen.check.pipelines.coefficients import (
+    metrics_of_parts,
+    numbers_of_actions,
+    numbers_of_pair,
+    parts_of,
+    weighs_actions,
+)
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
@@ -306,8 +312,7 @@ def with_networks(
             span = file.span(*path, "terms", index)
             help = suggestion(name, terms) or f"its terms are {', '.join(f'`{term}`' for term in terms)}"
             sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
-    if mine:
-        terms = tuple(term for term in terms if term in mine)
+    terms = tuple(term for term in terms if not mine or term in mine)
     _check_sum(found, file, sink)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
     roles = loss.networks_by_name
@@ -351,7 +356,8 @@ def with_networks(
         by_action=found.by_action,
         arguments=arguments,
         terms=terms,
-        metrics=tuple(name for name in metrics if name not in loss.each),
+        metrics=tuple(name for name in metrics if name not in loss.each and name not in loss.by_part),
+        by_part=metrics_of_parts(loss, networks, (*terms, *metrics), given),
         each=tuple(name for name in metrics if name in loss.each),
         targets=tuple(one.name for one in networks if given.target(one.role.name) and one.has_parameters),
         trained=trained,

@@ -173,6 +173,7 @@ class PipelineLoss:
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
+        by_part: the metrics of each of several actions, as the log calls them: the entry of the loss, and that of the action in it.
         targets: the networks that have target parameters.
         unread: the roles that it does not read with these arguments.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
@@ -199,6 +200,7 @@ class PipelineLoss:
     estimation: Estimation | None = None
     schedules: Mapping[str, Amount] = field(default_factory=dict)
     each: tuple[str, ...] = ()
+    by_part: Mapping[str, tuple[Key, Key]] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
 
     def part(self, name: str) -> str:

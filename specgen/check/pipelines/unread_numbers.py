@@ -17,7 +17,8 @@ def report_unread_numbers(
 ) -> None:
     """Report them, but for those that are inherited by the pipeline at `path`."""
     everywhere = _read_by(loss.loss, {one.target for one in (*loss.loss.terms, *loss.loss.metrics)})
-    read = _read_by(loss.loss, {*loss.terms, *loss.metrics, *loss.each})
+    of_parts = {metric for (metric,), _ in loss.by_part.values()}
+    read = _read_by(loss.loss, {*loss.terms, *loss.metrics, *loss.each, *of_parts})
     for name in (*given.settings, *given.pairs, *given.by_action):
         span = file.key_span(*given.place, name)
         if name not in everywhere - read or not span.begins_in(file.span(*path)):

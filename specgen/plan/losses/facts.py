@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specgen.check.losses.forward import Draw, NetworkCall, parts_of
+from specgen.check.losses.forward import Draw, NetworkCall, Read, parts_of
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.expr import Type
 
@@ -38,7 +38,13 @@ def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
 
 def has_scalars(loss: CheckedLoss) -> bool:
     """Whether it returns numbers that are one for the batch."""
-    return any(metric.target not in loss.each for metric in loss.metrics)
+    return any(metric.target not in {*loss.each, *loss.by_part} for metric in loss.metrics)
+
+
+def policy_of_parts(loss: CheckedLoss) -> str:
+    """The policy whose action's parts metrics have numbers of; empty where none has."""
+    read = (one for one in loss.forward if isinstance(one.value, Read) and one.value.function == "entropies")
+    return next((one.network for one in read if loss.by_part), "")
 
 
 def values_actions(loss: CheckedLoss) -> bool:

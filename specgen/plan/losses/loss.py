@@ -56,7 +56,8 @@ def _terms_record(loss: CheckedLoss, part: PartArguments) -> RecordPlan:
             fields.append(Field(name, kind, doc="bool [*batch], which samples count for it"))
     for statement in part.of(loss.metrics):
         type, one = loss.types[statement.target], _there(loss, part, statement)
-        what = tensor_text(replace(type, col=False)) if statement.target in loss.each else "to be logged"
+        kept = statement.target in {*loss.each, *loss.by_part}
+        what = tensor_text(replace(type, col=False)) if kept else "to be logged"
         fields.append(Field(one.name, one.kind(_number(type)), doc=what + one.unless))
     fields += [
         Field(one.name, _number(loss.types[one.target]), doc=f"[], what `{updated(one)}` becomes")
@@ -192,8 +193,10 @@ def _param(one: ParamRead) -> str:
 
 
 def _output(loss: CheckedLoss) -> DataPlan:
-    keys: dict[Key, Code] = {(s.name,): _SCALARS for s in (*loss.terms, *loss.metrics)}
-    return data_class(f"{loss.name}Output", f"What `{loss.name}` returns.", keys)
+    outputs = (*loss.terms, *loss.metrics)
+    keys: dict[Key, Code] = {(s.name,): _SCALARS for s in outputs if s.target not in loss.by_part}
+    parts: dict[Key, Code] = {(name,): named("TensorDictBase") for name in loss.by_part}
+    return data_class(f"{loss.name}Output", f"What `{loss.name}` returns.", keys, parts)
 
 
 _SCALARS = using('Float[Tensor, "*batch"]', "Float", "Tensor")

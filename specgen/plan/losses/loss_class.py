@@ -23,7 +23,13 @@ from specgen.plan.losses.coefficients import (
     param_plan,
 )
 from specgen.plan.losses.conditions import condition_code
-from specgen.plan.losses.facts import can_leave_networks, evaluated_networks, has_scalars, reparameterized
+from specgen.plan.losses.facts import (
+    can_leave_networks,
+    evaluated_networks,
+    has_scalars,
+    policy_of_parts,
+    reparameterized,
+)
 from specgen.plan.losses.forward import roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.methods import method_plan
@@ -134,17 +140,27 @@ def loss_class(
             for role in loss.roles
             if role.mask is not None
         ),
-        left_out=tuple(
-            (s.name, condition_code(loss, condition_of(loss.when[s.target])))
-            for s in (*loss.terms, *loss.metrics)
-            if s.target in loss.when
-        ),
+        left_out=tuple(_left_out(loss)),
+        parts_of=policy_of_parts(loss),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=can_leave_networks(loss),
         by_default=loss.functional,
         means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=has_scalars(loss),
     )
+
+
+def _left_out(loss: CheckedLoss) -> Iterator[tuple[str, Code]]:
+    """The terms and metrics that are not always there, with the condition under which they are."""
+    for statement in (*loss.terms, *loss.metrics):
+        asked = []
+        if statement.target in loss.when:
+            asked.append(condition_code(loss, condition_of(loss.when[statement.target])))
+        if statement.target in loss.by_part:
+            asked.append(using("has_parts(self)", "has_parts"))
+        if asked:
+            uses = (name for one in asked for name in one.uses)
+            yield statement.name, using(" and ".join(map(str, asked)), *uses)
 
 
 def _supports(loss: CheckedLoss) -> Iterator[Code]:

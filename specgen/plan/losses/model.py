@@ -88,11 +88,15 @@ class NetworkPlan:
 
 @dataclass(frozen=True)
 class ReturnPlan:
-    """An entry of what `forward` returns: its name and value, and whether there is one only where its term is."""
+    """An entry of what `forward` returns: its name and value, and whether there is one only where its term is.
+
+    One `by_part` is a mapping of entries, which is empty of an action of one part.
+    """
 
     name: str
     value: Text
     conditional: bool
+    by_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,7 @@ class LossPlan:
         methods: methods that compute one term, or one value of what they are given.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
+        parts_of: the policy the names of whose action's parts it keeps; empty where it needs none.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
         by_default: whether it takes their parameters unless told otherwise.
@@ -303,6 +308,7 @@ class LossPlan:
     methods: tuple[MethodPlan, ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
+    parts_of: str
     returned: str
     functional: bool
     by_default: bool

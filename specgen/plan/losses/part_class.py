@@ -10,7 +10,7 @@ from specgen.check.model import Statement
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.docs import summary
-from specgen.plan.losses.coefficients import param_argument, updated
+from specgen.plan.losses.coefficients import order_of_parts, param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
 from specgen.plan.losses.forward import ForwardPrinter, reader_of, records
 from specgen.plan.losses.learnables import learnable_value
@@ -77,7 +77,10 @@ def _reads_keys(loss: CheckedLoss, made: Forward) -> bool:
 
 
 def _returned(loss: CheckedLoss, part: PartArguments, statement: Statement, value: Text) -> ReturnPlan:
-    return ReturnPlan(statement.name, value, part.returned(loss, statement) != ALWAYS)
+    by_part = statement.target in loss.by_part
+    return ReturnPlan(
+        statement.name, value, part.returned(loss, statement) != ALWAYS and not by_part, by_part
+    )
 
 
 def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> CallPlan:
@@ -172,6 +175,15 @@ def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:
     text, type = f"{owner}.{statement.name}", loss.types[statement.target]
     if statement.target in loss.each:
         return Code(text)
+    if statement.target in loss.by_part:
+        pattern = literal(loss.by_part[statement.target])
+        order = order_of_parts(loss)
+        given = ", ".join([literal(statement.target), text, pattern, *(one.text for one in order)])
+        return using(
+            f"entries_of_parts(self, {given})",
+            "entries_of_parts",
+            *(name for one in order for name in one.uses),
+        )
     if type.level == "batch":
         mask = f", {owner}.mask" if loss.mask is not None else ""
         return Code(f"samples.mean({text}{mask})")

@@ -47,7 +47,7 @@ class LossPlan:
         part: the attribute.
         variable: what it gives.
         output: the type of that.
-        metrics: the fields of the metrics that come from it, each with the entry.
+        metrics: the fields of the metrics that come from it, each with what it is.
     """
 
     part: str

@@ -13,6 +13,7 @@ from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
 from specgen.plan.pipelines.parts import norm_part, optimizer_part
 from specgen.plan.pipelines.read_keys import GIVEN
+from specgen.plan.spec_text import key_text
 
 
 def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
@@ -83,8 +84,13 @@ def _batch(pipeline: CheckedPipeline) -> str:
 
 
 def _loss(loss: PipelineLoss) -> LossPlan:
-    metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
-    return LossPlan(loss.part("loss"), loss.part("losses"), output_of(loss), metrics)
+    losses = loss.part("losses")
+    metrics = [
+        (loss.part(name), f"{losses}[{literal(name)}].detach()") for name in (*loss.terms, *loss.metrics)
+    ]
+    for name, (entry, part) in loss.by_part.items():
+        metrics.append((loss.part(name), f"{losses}[{key_text(entry)}][{key_text(part)}].mean()"))
+    return LossPlan(loss.part("loss"), losses, output_of(loss), tuple(metrics))
 
 
 def output_of(loss: PipelineLoss) -> str:
