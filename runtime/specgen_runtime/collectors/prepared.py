@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 
+from specgen_runtime.collectors.limited_rollouts import LimitedSteps
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
@@ -161,6 +162,7 @@ class StepLimit(GeneratedTransform[StepLimitKeys]):
     _flags = ("truncated",)
     _beside: ClassVar[Mapping[str, str]] = {"step_count": "done"}
     _sequential = True
+    _rollout_steps = LimitedSteps
 
     def __init__(self, max_steps: int) -> None:
         super().__init__()

@@ -88,8 +88,8 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     act = policy_function(env, options)
     rows: Any = env._rollout_steps(options)
     root = options.tensordict if options.goes_on else _start(env, options)
-    blocks = rows.blocks(root) if options.policy is None else None
-    flat = None if options.policy is None else rows.flat(root)
+    flat = rows.whole(root)
+    blocks = rows.blocks(root) if flat is None and options.policy is None else None
     if flat is not None:
         result = flat.rolled_out()
         if options.goes_on:

@@ -77,6 +77,14 @@ class RolloutSteps:
         del root
         return None
 
+    def whole(self, root: Any) -> FlatRollout | None:
+        """What takes all steps by itself, or None if there is no such thing here.
+
+        Args:
+            root: where to start from; None starts new episodes.
+        """
+        return None if self.options.policy is None else self.flat(root)
+
     def begin(self, root: Any) -> Any:
         """The root tensordict of the first step; None starts new episodes."""
         return self.env.reset() if root is None else root
@@ -177,7 +185,7 @@ class BlockSteps(ABC):
 
 
 class FlatRollout(ABC):
-    """A rollout whose policy is called with tensors: nobody sees a tensordict before the end."""
+    """A rollout that takes all its steps by itself: nobody sees a tensordict before the end, not even its policy."""
 
     env: EnvBase[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -19,6 +19,7 @@ from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
+    from specgen_runtime.envs.rollout_steps import RolloutSteps
     from specgen_runtime.specs import Composite
     from specgen_runtime.transforms.env import TransformedEnv
 
@@ -53,6 +54,8 @@ class Transform(TellingModule):
 
     invertible: bool = False
     enable_inv_on_reset: bool = False
+    _rollout_steps: ClassVar[type[RolloutSteps] | None] = None
+    """What collects rows of environments with this transform alone; None: what fits any environment."""
 
     def __init__(
         self,

@@ -12,6 +12,8 @@ from tensordict import TensorDict, TensorDictBase
 from typing_extensions import TypeVar
 
 from specgen_runtime.envs.base import EnvBase, S
+from specgen_runtime.envs.rollout import RolloutOptions
+from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.wrapping import WrappingEnv
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
@@ -196,6 +198,10 @@ class TransformedEnv(WrappingEnv[T, S]):
                 copy._adopt(original)
         view._known_stages = stages.until(before)
         return view
+
+    def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
+        steps = self._transform._rollout_steps
+        return super()._rollout_steps(options) if steps is None else steps(self, options)
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
         """Let the transforms pass over missing inputs, or raise; see `Transform.set_missing_tolerance`."""
