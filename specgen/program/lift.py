@@ -64,21 +64,26 @@ class Limit:
         counter: The lifted count.
         number: What `counter + by` (the value after a step) is compared with.
         above: Whether the flag is raised at or above the number; otherwise at or below it.
+        param: The parameter that is added to the number, if there is one.
     """
 
     flag: Cell
     counter: Lifted
     number: int
     above: bool
+    param: Symbol | None = None
 
     @property
     def reached(self) -> bool:
         """Whether the counter runs towards the number, so that it gets there after a known number of steps."""
         return self.counter.by > 0 if self.above else self.counter.by < 0
 
-    def steps(self, first: int) -> int | None:
-        """After how many steps, at least one, from a counter of `first` the flag is raised; None where it never is."""
-        by, missing = self.counter.by, self.number - first
+    def steps(self, first: int, given: int = 0) -> int | None:
+        """After how many steps, at least one, from a counter of `first` the flag is raised; None where it never is.
+
+        `given` is the value of the parameter.
+        """
+        by, missing = self.counter.by, self.number + given - first
         if not self.above:
             by, missing = -by, -missing
         if missing <= by:
@@ -114,11 +119,12 @@ def lift(component: Component) -> Lift:
             cell.next.type.dtype == "bool" and cell.name.split(".")[-1] in DONE_FLAGS
         ):  # a transform's own flag, of another name, raises `done`
             found = [_limit(solver, cell, part) for part in solver.alternatives(read(cell.next))]
-            known = {(one.counter.cell.name, one.number, one.above) for one in limits}
+            known = {(one.counter.cell.name, one.number, one.above, one.param) for one in limits}
             limits += [
                 one
                 for one in found
-                if isinstance(one, Limit) and (one.counter.cell.name, one.number, one.above) not in known
+                if isinstance(one, Limit)
+                and (one.counter.cell.name, one.number, one.above, one.param) not in known
             ]
             if None in found:
                 undecided.append(cell)
@@ -131,6 +137,9 @@ class _Solver:
     def __init__(self, step: Program, cells: Sequence[Cell]) -> None:
         self.makers = defined(step.body)
         self.returned = {one.symbol for one in step.inputs if one.kind in ("given", "data")}
+        self.params = {
+            one.symbol for one in step.inputs if one.kind == "param" and one.symbol.type.dtype == "int64"
+        }
         self.cells = {cell.now: cell for cell in cells}
         self.unknown = {one.symbol for one in step.inputs if one.kind in ("draw", "buffer", "learnable")}
         self.solved: dict[Symbol, Lifted] = {}
@@ -263,7 +272,8 @@ def _limit(solver: _Solver, flag: Cell, value: Typed) -> Limit | bool | None:
     if value.op not in _MIRRORED:
         return None
     for op, (counter, bound) in ((value.op, value.args), (_MIRRORED[value.op], value.args[::-1])):
-        number = bound.static
+        param = bound.symbol if bound.op == "name" and bound.symbol in solver.params else None
+        number = 0 if param is not None else bound.static
         if not isinstance(number, int) or isinstance(number, bool):
             continue
         for one in solver.solved.values():
@@ -272,5 +282,5 @@ def _limit(solver: _Solver, flag: Cell, value: Typed) -> Limit | bool | None:
             if one.rule == "count" and (before or after):
                 above = op in (">=", ">")
                 exact = number + (op == ">") - (op == "<")
-                return Limit(flag, one, exact + one.by * before, above)
+                return Limit(flag, one, exact + one.by * before, above, param)
     return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -153,6 +155,7 @@ def test_gymnasiums_environments_too(made: ModuleType, numbers: dict[str, Any], 
     transforms = (StepCounter(max_steps=p.limit), RewardScaling(loc=0.0, scale=p.factor), RewardSum())
     dynamic = TransformedEnv(CartPoleGym(), Compose(*transforms))
     assert_same(chain, dynamic, 30, break_when_any_done=to_the_end)
+    assert chain._gym_lifts  # many steps at once
     chain.params = chain.params._replace(limit=3)
     assert chain.rollout(30).batch_size == (3,)
 
@@ -184,6 +187,16 @@ def test_they_are_assigned_with_those_of_the_environment(made: ModuleType) -> No
         chain.params = chain.params._replace(half=3.0)
     with pytest.raises(AttributeError, match=r"write env.params = env.params._replace\(shift=...\)"):
         chain.shift = 1.0
+    for env in (chain, TransformedEnv(chain)):
+        with pytest.raises(AttributeError, match=r"env_params follow from params: write env\.params"):
+            env.env_params = Pendulum().params
+    assert chain.env_params == Pendulum(g=3.0).params
+
+
+def test_copies_keep_them(made: ModuleType) -> None:
+    chain = made.Wide(batch_size=[2], g=3.0, half=1.0)
+    for other in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain)), chain.to("cpu")):
+        assert (other.params, other.env_params) == (chain.params, chain.env_params)
 
 
 def test_bounds_are_those_of_all_values(made: ModuleType) -> None:

@@ -80,8 +80,16 @@ def _stop_method(component: Component, limits: tuple[Limit, ...]) -> tuple[Funct
 def _steps_text(limit: Limit) -> str:
     """After how many steps a counter reaches its limit."""
     counter, by = f"int(root.{limit.counter.cell.name})", limit.counter.by
-    missing = f"{limit.number} - {counter}" if limit.above else f"{counter} - {limit.number}"
+    number = str(limit.number)
+    if limit.param is not None:
+        offset = f" {'-' if limit.number < 0 else '+'} {abs(limit.number)}" if limit.number else ""
+        number = f"self.params.{limit.param.name}{offset}"
+    missing = f"{number} - {counter}" if limit.above else f"{counter} - {_grouped(number)}"
     return missing if abs(by) == 1 else f"-(-({missing}) // {abs(by)})"
+
+
+def _grouped(number: str) -> str:
+    return f"({number})" if " " in number else number
 
 
 def _lift_method(component: Component, whole: Program) -> FunctionPlan:

@@ -123,6 +123,10 @@ def assigned(env: object, params: Any, name: str, value: Any) -> Any:
         raise AttributeError(
             f"{name} is one of the parameters: write env.params = env.params._replace({name}=...)"
         )
+    if fields and name == "env_params":
+        raise AttributeError(
+            f"env_params follow from params: write env.params = env.params._replace({fields[0]}=...)"
+        )
     if not fields or name != "params":
         return value
     if not set(fields) <= {*getattr(value, "_fields", ())}:
@@ -169,4 +173,5 @@ class HoldsParams:
         super().__setattr__(name, value)
         record: Any = self._env_params_record
         if name == "params" and record is not None:
-            self.env_params = record._make([getattr(value, field) for field in record._fields])
+            made = record._make([getattr(value, field) for field in record._fields])
+            self.__dict__["env_params"] = made  # which nobody assigns
