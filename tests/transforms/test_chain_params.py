@@ -49,7 +49,22 @@ transforms:
     in: {x: {each: [observation], type: "float[...]"}}
     out: {y: {each: x, name: turned}}
     map: {y: "where(turned, -x, x) * by"}
+envs:
+  Point:
+    doc: A point on a line, each with a mass of its own.
+    params: {push: 0.5, mass: {default: 1.0, per_env: true, above: 0}}
+    state: {x: float32}
+    action: {action: "float32[1] in [-1, 1]"}
+    observation: {observation: "float32[1]"}
+    reset: {x: "uniform(-1, 1)"}
+    step: {next.x: "x + push * action[0] / mass", reward: "-abs(next.x)"}
+    observe: {observation: stack(x)}
 chains:
+  Heavy:
+    doc: Parameters of three kinds.
+    env: Point
+    params: {limit: 20}
+    transforms: [{StepCounter: {max_steps: limit}}]
   Wide:
     doc: A number for most that a transform takes.
     env: Pendulum
@@ -191,6 +206,13 @@ def test_they_are_assigned_with_those_of_the_environment(made: ModuleType) -> No
         with pytest.raises(AttributeError, match=r"env_params follow from params: write env\.params"):
             env.env_params = Pendulum().params
     assert chain.env_params == Pendulum(g=3.0).params
+
+
+def test_beside_those_of_each_environment(made: ModuleType) -> None:
+    mass = torch.tensor([1.0, 2.0])
+    chain = made.Heavy(batch_size=[2], limit=4, mass=mass, push=1.0)
+    assert_same(chain, TransformedEnv(made.Point(batch_size=[2], mass=mass, push=1.0), StepCounter(4)), 9)
+    assert torch.equal(chain.rollout(9)["mass"][:, 0], mass)
 
 
 def test_copies_keep_them(made: ModuleType) -> None:
