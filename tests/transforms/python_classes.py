@@ -41,6 +41,37 @@ class Smoother:
         return made(self, inputs, "SmoothStep")(mean=carried.mean + change, moved=moved, calm=-moved)
 
 
+class Aims:
+    """How near what is aimed at is; of keys that may be missing it reads what is there."""
+
+    def __init__(self, setup: Any) -> None:
+        assert setup.device is None or isinstance(setup.device, torch.device)
+
+    def near(self, inputs: Any) -> Tensor:
+        away = inputs.x if inputs.goal is None else inputs.goal - 0.5 * inputs.x
+        fast = away.abs().sum(-1)
+        return fast if inputs.speed is None else fast + inputs.speed
+
+    def reset(self, inputs: Any) -> Any:
+        return made(self, inputs, "AimReset")(last=self.near(inputs))
+
+    def step(self, carried: Any, inputs: Any) -> Any:
+        near = self.near(inputs)
+        return made(self, inputs, "AimStep")(last=near, nearer=carried.last - near)
+
+
+class Tells:
+    """Which keys are there."""
+
+    def __init__(self, setup: Any) -> None:
+        pass
+
+    def map(self, inputs: Any) -> Any:
+        assert type(inputs)._fields == ("goal", "x", "speed")
+        known = torch.tensor([inputs.goal is not None, inputs.speed is not None], dtype=torch.float32)
+        return made(self, inputs, "TellMap")(there=known.expand(len(inputs.x), 2).clone())
+
+
 class Weigher:
     """A reward times the size of an observation."""
 

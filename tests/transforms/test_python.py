@@ -15,7 +15,7 @@ from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum, PendulumGym
-from specgen_std.transforms import StepCounter
+from specgen_std.transforms import RenameTransform, StepCounter
 from torch import nn
 
 from tests.support import generate, imported
@@ -69,6 +69,30 @@ def test_flags_of_a_class_behind_other_flags(generated: ModuleType, batch: tuple
     found = rollouts_alike((TransformedEnv(Pendulum(batch_size=batch), chain), fused), 50)
     assert found[0]["next", "truncated"].any()
     assert torch.equal(found[0]["next", "truncated"], found[0]["next", "done"])
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3), None])
+@pytest.mark.parametrize("goal", [True, False])
+def test_keys_that_may_be_missing(generated: ModuleType, goal: bool, batch: tuple[int, ...] | None) -> None:
+    if goal and batch is None:
+        pytest.skip("one chain over Gymnasium is enough")
+    base = PendulumGym() if batch is None else Pendulum(batch_size=batch)
+    own = [generated.Aim(), generated.Tell()]
+    first = [RenameTransform(["observation"], ["goal"], create_copy=True)] if goal else []
+    chain = Compose(
+        *first, *(own[::-1] if batch is None else own), StepCounter(None if batch is None else 20)
+    )
+    made = generated.AimlessGym() if batch is None else generated.Aimed if goal else generated.Aimless
+    fused = made if batch is None else made(batch_size=batch)
+    env = TransformedEnv(base, chain)
+    found = rollouts_alike((env, fused), 50)
+    there = torch.tensor([float(goal), float(batch is not None)])
+    assert (found[0]["next", "there"] == there).all()
+    near = found[0]["next", "observation"]
+    near = (0.5 * near if goal else near).abs().sum(-1)
+    near = near if batch is None else near + found[0]["next", "thdot"]
+    assert torch.allclose(found[0]["next", "last"], near)
+    assert found[0]["next", "nearer"].any()
 
 
 def test_the_values_are_those_of_the_class(generated: ModuleType) -> None:

@@ -25,10 +25,11 @@ __all__ = ["GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_o
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """A record that a class is given: its type, and the dimensions of one row of each field."""
+    """A record that a class is given: its type, the dimensions of one row of each field, and those that may be None."""
 
     record: type[Any]
     rows: tuple[Sizes, ...]
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,49 +63,62 @@ class ObjectOfRows:
     methods: Mapping[str, GivenRows]
     written: ReadRows | None = None
 
-    def map(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def map(self, *inputs: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What the object's `map` gives, `(*leading, *dims)` each.
 
         Args:
-            inputs: the fields of its record, `(*leading, *dims)` each.
+            inputs: the fields of its record that are always there, `(*leading, *dims)` each.
+            present: those of the others that are there.
 
         Raises:
             TypeError: it returned something else than its record of tensors.
             RuntimeError: a dtype, shape or device is not the declared one, or a tensor was changed in place.
         """
-        return self._call("map", (self.inputs,), inputs)
+        return self._call("map", (self.inputs,), inputs, present)
 
-    def reset(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def reset(self, *inputs: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What its `reset` gives for fresh entries; as `map`."""
-        return self._call("reset", (self.inputs,), inputs)
+        return self._call("reset", (self.inputs,), inputs, present)
 
-    def step(self, *values: Tensor) -> tuple[Tensor, ...]:
+    def step(self, *values: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What its `step` gives, for what is carried and the entries after the step; as `map`."""
         records = (self.inputs,) if self.carried is None else (self.carried, self.inputs)
-        return self._call("step", records, values)
+        return self._call("step", records, values, present)
 
     def inverse(self, *written: Tensor) -> tuple[Tensor, ...]:
         """What its `inverse` gives the environment, for what the policy wrote; as `map`."""
         assert self.written is not None
-        return self._call("inverse", (self.written,), written)
+        return self._call("inverse", (self.written,), written, {})
 
     def _call(
-        self, name: str, records: tuple[ReadRows, ...], values: tuple[Tensor, ...]
+        self,
+        name: str,
+        records: tuple[ReadRows, ...],
+        values: tuple[Tensor, ...],
+        present: Mapping[str, Tensor],
     ) -> tuple[Tensor, ...]:
         gives = self.methods[name]
         method = Method(self.owner, self.path, name, gives.record)
-        reads = [rows for record in records for rows in record.rows]
-        lead, flat, known = as_rows(str(method), values, reads)
-        names = [field for record in records for field in record.record._fields]
+        fields = [
+            (record, field, rows)
+            for record in records
+            for field, rows in zip(record.record._fields, record.rows, strict=True)
+        ]
+        there = [one for one in fields if one[1] not in one[0].optional or one[1] in present]
+        positional = iter(values)
+        known_values = [present[f] if f in record.optional else next(positional) for record, f, _ in there]
+        lead, flat, known = as_rows(str(method), known_values, [rows for _, _, rows in there])
+        names = [field for _, field, _ in there]
         before = (
             []
             if is_traced()
             else [(name, value, value._version) for name, value in zip(names, flat, strict=True)]
         )
-        given, rest = [], flat
-        for record in records:
-            given.append(record.record._make(rest[: len(record.rows)]))
-            rest = rest[len(record.rows) :]
+        made_rows = {(record, field): value for (record, field, _), value in zip(there, flat, strict=True)}
+        given = [
+            record.record._make(made_rows.get((record, field)) for field in record.record._fields)
+            for record in records
+        ]
         found = getattr(self.python, name)(*given)
         method.refuse_changes(before)
         method.check_record(found)
@@ -206,9 +220,18 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
     python: Any
     """The user's object."""
 
-    def _inputs_of(self, key: Row, moment: TensorDictBase) -> list[Tensor]:
-        """What a repetition gives to the class."""
-        return [self._require(moment, getattr(key, field)) for field in self._python_inputs.record._fields]
+    def _inputs_of(self, key: Row, moment: TensorDictBase) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """What a repetition gives to the class: what is always there, and those of the other fields that are."""
+        optional = self._python_inputs.optional
+        found = {
+            field: self._require(moment, place)
+            for field in self._python_inputs.record._fields
+            if (place := getattr(key, field)) is not None
+        }
+        return (
+            [value for field, value in found.items() if field not in optional],
+            {field: value for field, value in found.items() if field in optional},
+        )
 
     def _store(self, moment: TensorDictBase, key: Row, name: str, found: tuple[Tensor, ...]) -> None:
         for field, value in zip(self._python_methods[name].record._fields, found, strict=True):
@@ -226,18 +249,19 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         python, fields = self.object_of_rows(), self._python_inputs.record._fields
         seen = self._as_before(tensordict)
         for key in self.keys:
-            if tolerant and self._lacks(seen, *[getattr(key, field) for field in fields]):
+            places = [getattr(key, field) for field in fields]
+            if tolerant and self._lacks(seen, *(place for place in places if place is not None)):
                 continue
-            self._store(tensordict, key, "map", python.map(*self._inputs_of(key, seen)))
+            inputs, present = self._inputs_of(key, seen)
+            self._store(tensordict, key, "map", python.map(*inputs, **present))
         return tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if "reset" in self._python_methods:
             python = self.object_of_rows()
             for key in self.keys:
-                self._store(
-                    tensordict_reset, key, "reset", python.reset(*self._inputs_of(key, tensordict_reset))
-                )
+                inputs, present = self._inputs_of(key, tensordict_reset)
+                self._store(tensordict_reset, key, "reset", python.reset(*inputs, **present))
                 for field in self._flags:
                     flag: NestedKey = getattr(key, field)
                     self._write(tensordict_reset, flag, self._flag(tensordict_reset, flag))
@@ -250,9 +274,8 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         carried = () if self._python_carried is None else self._python_carried.record._fields
         for key in self.keys:
             last = [self._recall(tensordict, getattr(key, field)) for field in carried]
-            self._store(
-                next_tensordict, key, "step", python.step(*last, *self._inputs_of(key, next_tensordict))
-            )
+            inputs, present = self._inputs_of(key, next_tensordict)
+            self._store(next_tensordict, key, "step", python.step(*last, *inputs, **present))
         return self._dropped(next_tensordict)
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:

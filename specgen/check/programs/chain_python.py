@@ -42,10 +42,12 @@ def call_class(
         The done flags that it raises.
     """
     made = given_by_class(instance, row, phase)
-    inputs = [before[moment].get(entry.dotted) for entry in row.inputs.values()]
-    known = [symbol for symbol in inputs if symbol is not None]
+    inputs = {name: before[moment].get(entry.dotted) for name, entry in row.inputs.items()}
+    known = {name: symbol for name, symbol in inputs.items() if symbol is not None}
     if not made or len(known) < len(inputs):
         return []  # a reset gives no reward
+    optional = {role.name for role in instance.transform.forward if role.may_be_missing}
+    always = [symbol for name, symbol in known.items() if name not in optional]
     carried = [one.name for one in instance.transform.outputs if one.carry] if phase == "step" else []
     origin = f"{state.path}.transforms[{instance.position}]"
     body = state.bodies[moment]
@@ -79,9 +81,10 @@ def call_class(
             )
             stored.append((raised, either(before_it, symbol, entry.type)))
             state.views[moment][entry.dotted] = raised
-    args = tuple(_logical(one) for one in (*(cells[name] for name in carried), *known))
+    args = tuple(_logical(one) for one in (*(cells[name] for name in carried), *always))
+    named = tuple((name, _logical(symbol)) for name, symbol in known.items() if name in optional)
     callee = Callee(phase, receiver=_object(state, instance), returns_tuple=True)
-    local.statements.append(Call(tuple(targets), callee, args, origin=origin))
+    local.statements.append(Call(tuple(targets), callee, args, named=named, origin=origin))
     for symbol, value in stored:
         local.add(symbol, value, origin)
     body.statements += local.statements

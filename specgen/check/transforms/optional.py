@@ -22,9 +22,6 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_offline import Recursion
 
-_TWO = (
-    "declare two transforms, one with the key and one without it, and use the one that fits the environment"
-)
 _NO_MOMENTS = (
     "add a role that is always there, `reward: {each: [reward]}`, say: it tells how many moments there are"
 )
@@ -69,7 +66,6 @@ def check_optional_roles(
                     )
                 )
             for field, there, help in (
-                ("python", transform.python is not None, _TWO),
                 ("buffers", bool(transform.buffers) and not always, _NONE_THERE),
                 ("offline", isinstance(transform.offline, Recursion) and not always, _NO_MOMENTS),
             ):

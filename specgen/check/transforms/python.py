@@ -18,6 +18,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
+_ALWAYS = "let the class give it always, zeros where a key is missing, say; a transform behind this one shows what is wanted of it"
 _TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
 """The phases that go together; `inverse` goes with each of them."""
 
@@ -79,7 +80,9 @@ def check_python_phases(
         elif output.when is not None or output.policy:
             sink.add(
                 schema_rules.NOT_AVAILABLE.at(
-                    span, f"`{output.name}` of a Python class can't be conditional, or the policy's, yet"
+                    span,
+                    f"`{output.name}` of a Python class can't be conditional, or the policy's, yet",
+                    help=_ALWAYS,
                 )
             )
         elif output.dtype is None and (not output.inverse or output.like is None):

@@ -20,6 +20,7 @@ from specgen.plan.per_env import kept_annotation
 from specgen.plan.transforms.model import PythonClassPlan
 from specgen.plan.transforms.networks import row_sizes
 from specgen.plan.transforms.text import dtype_code
+from specgen.values import replace
 
 _Entry = tuple[str, str, Dims | None, str]
 """A field of a record: its name, dtype, dimensions and documentation."""
@@ -124,7 +125,7 @@ class _Writer:
             f"{name}Setup",
             f"{name}Protocol",
             CallPlan(f"{name}Params", params) if params else None,
-            self._read("Inputs", (role.dims for role in self.transform.forward)) if self.forward else None,
+            self._inputs() if self.forward else None,
             self._read("Carried", (output.dims for output in self.carried)) if self.carries else None,
             self._read("Written", (dims for _, _, dims, _ in self._written)) if self.inverse else None,
             tuple(given.items()),
@@ -133,6 +134,12 @@ class _Writer:
 
     def _read(self, kind: str, dims: Iterable[Dims | None]) -> CallPlan:
         return CallPlan("ReadRows", (named(f"{self.name}{kind}"), literal(tuple(map(_rows, dims)))))
+
+    def _inputs(self) -> CallPlan:
+        """What each method is given of the entries; None for a key that may be missing, and is."""
+        missing = tuple(role.name for role in self.transform.forward if role.may_be_missing)
+        made = self._read("Inputs", (role.dims for role in self.transform.forward))
+        return replace(made, args=(*made.args, literal(missing))) if missing else made
 
     def _given(self, phase: str) -> tuple[_Entry, ...]:
         """What a method returns: a reset gives no rewards and no done flags, an inverse what the environment takes."""
@@ -204,7 +211,12 @@ def _tuple(codes: Iterable[Code]) -> Code:
 
 
 def _role(role: Role) -> Field:
-    return _field(role.name, role.pattern, role.dims, role.doc)
+    made = _field(role.name, role.pattern, role.dims, role.doc)
+    if not role.may_be_missing:
+        return made
+    annotation = _annotation(role.pattern, role.dims)
+    text = f"{_text(role.pattern, role.dims, role.doc).removesuffix('.')}; None where its key is missing."
+    return Field(role.name, using(f"{annotation} | None", *annotation.uses), doc=text)
 
 
 def _output(output: Output) -> Field:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d3e8c3dcddf9ff1b847b314180820b42cccaf919e75a34b2e969fa7c18786538
+# specgen: sha256=1fa4d287da02d2e119a5ba57c7f51fef48b108a70e0d57c7de00d72456c2a16c
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase, EnvSpecs, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, TensorSpec, Unbounded
 from specgen_runtime.transforms.generated import INPUTS
-from specgen_runtime.transforms.keys import rename_leaf
-from specgen_runtime.transforms.like import bounded_like, flag_like
+from specgen_runtime.transforms.keys import normal_key, rename_leaf
+from specgen_runtime.transforms.like import bounded_like, flag_like, unbounded_like
 from specgen_runtime.transforms.outer import choices_like
 from specgen_runtime.transforms.python import (
     GivenRows, ObjectOfRows, PythonTransform, ReadRows, python_object,
@@ -30,12 +30,17 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
-    from specgen_runtime.typed import Actions, Dones, Observations, OneReward, States, TypedTensorDict
+    from specgen_runtime.typed import (
+        Actions, Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+    )
 
 __all__ = [
     "Acting", "ActingData", "ActingNext", "ActingNextData", "ActingObjects", "ActingRoot", "Actor",
-    "ActorInverse", "ActorInverseKeys", "ActorProtocol", "ActorSetup", "ActorWritten", "Ends", "EndsInputs",
-    "EndsKeys", "EndsProtocol", "EndsReset", "EndsSetup", "EndsStep",
+    "ActorInverse", "ActorInverseKeys", "ActorProtocol", "ActorSetup", "ActorWritten", "Alone", "AloneData",
+    "AloneNext", "AloneNextData", "AloneObjects", "AloneRoot", "Ends", "EndsInputs", "EndsKeys",
+    "EndsProtocol", "EndsReset", "EndsSetup", "EndsStep", "Near", "NearInputs", "NearKeys", "NearMap",
+    "NearProtocol", "NearSetup", "Nearing", "NearingData", "NearingNext", "NearingNextData", "NearingObjects",
+    "NearingObservation", "NearingRoot",
 ]
 
 
@@ -256,6 +261,353 @@ class Ends(PythonTransform[EndsKeys]):
         return specs
 
 
+class NearKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    x: NestedKey
+    goal: NestedKey | None
+    near: NestedKey
+
+
+class NearSetup(NamedTuple):
+    """What `Near` is made from."""
+
+    device: torch.device | None
+    """Where the tensors live; None where that is not known yet."""
+
+
+class NearInputs(NamedTuple):
+    """The entries of a moment: what `Near` is given."""
+
+    x: Float32[Tensor, "rows n"]
+    """float32 [rows, n]."""
+    goal: Float32[Tensor, "rows n"] | None
+    """float32 [rows, n]; None where its key is missing."""
+
+
+class NearMap(NamedTuple):
+    """What `Near.map` returns."""
+
+    near: Float32[Tensor, "rows"]
+    """float32 [rows]."""
+
+
+class NearProtocol(Protocol):
+    """What `mypackage.near:Near` has to be.
+
+    It is made from a `NearSetup`, and stateless unless it is an `nn.Module`, which becomes a submodule.
+    Tensors have one batch dimension in front, the rows, whatever the batch size of the environment and
+    however many times are computed at once; tensors that it is given must not be changed in place.
+    Subclass this to have type checkers show mistakes where they are.
+    """
+
+    @abstractmethod
+    def map(self, inputs: NearInputs) -> NearMap:
+        """The outputs at any moment.
+
+        Args:
+            inputs: the entries.
+        """
+        ...
+
+
+class Near(PythonTransform[NearKeys]):
+    """A class reads a key that may be missing.
+
+    Reads:
+        `x`, float32 [*batch, n]
+        `goal`, if it is there, float32 [*batch, n]
+
+    Writes:
+        `near`, float32 [*batch]
+    """
+
+    _writes = ("near",)
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "n", "goal": "n"}
+    _python_class = "mypackage.near:Near"
+    _python_inputs = ReadRows(NearInputs, (("n",), ("n",)), ("goal",))
+    _python_methods: ClassVar[Mapping[str, GivenRows]] = {"map": GivenRows(NearMap, (torch.float32,), ((),))}
+    python: NearProtocol
+
+    def __init__(self, x_key: NestedKey = "observation", goal_key: NestedKey | None = None) -> None:
+        """A class reads a key that may be missing.
+
+        Args:
+            x_key: the key of `x`.
+            goal_key: the key of `goal` (default: `goal`, where the environment has it).
+        """
+        super().__init__()
+        self.x_key = normal_key(x_key)
+        self.goal_key = None if goal_key is None else normal_key(goal_key)
+        self._begin_python()
+
+    def _make_python(self, device: torch.device | None) -> NearProtocol:
+        from mypackage.near import Near as Behaviour
+
+        make: Callable[[NearSetup], NearProtocol] = Behaviour
+        return make(NearSetup(device=device))
+
+    def _bind(self, env: EnvBase | None) -> list[NearKeys]:
+        x = self._checked(env, [self.x_key], (torch.float32,))
+        goal = self._if_there(
+            env, [self.goal_key or "goal"] * len(x), (torch.float32,), named=self.goal_key is not None
+        )
+        near = ["near"] * len(x)
+        return [NearKeys(*keys) for keys in zip(x, goal, near, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            specs[key.near] = unbounded_like(self._row_spec(key.near), torch.float32)
+        return specs
+
+
+class NearingObjects(NamedTuple):
+    """The objects of the classes behind transforms of `Nearing`."""
+
+    near_1: ObjectOfRows
+    """`mypackage.near:Near`, of Near"""
+
+
+class NearingRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+
+
+class NearingNext(NamedTuple):
+    """What a step computes for the step after it: the fields of `NearingRoot`, and more."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
+
+
+def nearing_reset(not_done: Tensor, observation: Tensor) -> NearingRoot:
+    """A fresh episode in every row of the batch."""
+    return NearingRoot(
+        observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
+    )
+
+
+def nearing_advance(
+    next_observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+) -> NearingNext:
+    """One step: all that the step after it depends on."""
+    return NearingNext(
+        observation=next_observation, done=terminated | truncated, terminated=terminated, truncated=truncated,
+        reward=reward,
+    )
+
+
+class NearingObservation(NamedTuple):
+    """What `nearing_observe` returns."""
+
+    goal: Float32[Tensor, "*batch 3"]
+    near: Float32[Tensor, "*batch"]
+
+
+def nearing_observe(objects: NearingObjects, observation: Tensor) -> NearingObservation:
+    """The observation of a state, for any leading dimensions."""
+    # chains.Nearing.transforms[0]
+    goal = observation
+    # chains.Nearing.transforms[1]
+    (near,) = objects.near_1.map(observation, goal=goal)
+    return NearingObservation(goal=goal, near=near)
+
+
+class Nearing(GeneratedGymEnv["NearingData", "NearingSpecs"]):
+    """A key that a transform in front shows.
+
+    Transforms, in order: RenameTransform, Near.
+
+    Keys:
+        goal: float32 [3] in [[-1, -1, -8], [1, 1, 8]]
+        near: float32 []
+        observation: float32 [3]
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
+        action: float32 [1] in [-2, 2]
+        ("next", "reward"): float32 [1]
+    """
+
+    _gym_id = "Pendulum-v1"
+    _gym_max_episode_steps = 200
+    _gym_lifts = True
+    objects: NearingObjects
+    _root_record = NearingRoot
+    _env_class = PendulumGym
+
+    def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
+        """A key that a transform in front shows.
+
+        Args:
+            device: where the tensors live.
+            **gym_kwargs: further keywords of `gymnasium.make`.
+        """
+        super().__init__(device=device, **gym_kwargs)
+        self._build()
+        self.objects = NearingObjects(near_1=python_object(self, "near_1", Near()))
+
+    def _specs(self) -> EnvSpecs:
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=Composite(
+                goal=Bounded(low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32),
+                near=Unbounded(shape=(), dtype=torch.float32),
+                observation=Bounded(
+                    low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
+                ),
+            ),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
+
+    def _advance(self, root: NearingRoot, actions: tuple[Tensor, ...]) -> NearingNext:
+        next_observation, reward, terminated, truncated = self._gym_step(actions[0])
+        return nearing_advance(next_observation, reward, terminated, truncated)
+
+    def _gym_firsts(self, not_done: Tensor, observation: Tensor) -> NearingRoot:
+        return nearing_reset(not_done, observation)
+
+    def _gym_lift(
+        self, firsts: NearingRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
+        terminated: Tensor, truncated: Tensor,
+    ) -> NearingNext:
+        return nearing_advance(observation, reward, terminated, truncated)
+
+    def _root_entries(self, root: NearingRoot) -> dict[str, Any]:
+        observed = nearing_observe(self.objects, root.observation)
+        return {"goal": observed.goal, "near": observed.near, **root._asdict()}
+
+    def _next_entries(
+        self, root: NearingRoot, actions: tuple[Tensor, ...], next_: NearingNext
+    ) -> dict[str, Any]:
+        observed = nearing_observe(self.objects, next_.observation)
+        return {"goal": observed.goal, "near": observed.near, **next_._asdict()}
+
+
+class AloneObjects(NamedTuple):
+    """The objects of the classes behind transforms of `Alone`."""
+
+    near_0: ObjectOfRows
+    """`mypackage.near:Near`, of Near"""
+
+
+class AloneRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+
+
+class AloneNext(NamedTuple):
+    """What a step computes for the step after it: the fields of `AloneRoot`, and more."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
+
+
+def alone_reset(not_done: Tensor, observation: Tensor) -> AloneRoot:
+    """A fresh episode in every row of the batch."""
+    return AloneRoot(
+        observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone()
+    )
+
+
+def alone_advance(
+    next_observation: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+) -> AloneNext:
+    """One step: all that the step after it depends on."""
+    return AloneNext(
+        observation=next_observation, done=terminated | truncated, terminated=terminated, truncated=truncated,
+        reward=reward,
+    )
+
+
+def alone_observe(objects: AloneObjects, observation: Tensor) -> Tensor:
+    """The observation of a state, for any leading dimensions."""
+    # chains.Alone.transforms[0]
+    (near,) = objects.near_0.map(observation)
+    return near
+
+
+class Alone(GeneratedGymEnv["AloneData", "AloneSpecs"]):
+    """Without that key.
+
+    Transforms, in order: Near.
+
+    Keys:
+        near: float32 []
+        observation: float32 [3]
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
+        action: float32 [1] in [-2, 2]
+        ("next", "reward"): float32 [1]
+    """
+
+    _gym_id = "Pendulum-v1"
+    _gym_max_episode_steps = 200
+    _gym_lifts = True
+    objects: AloneObjects
+    _root_record = AloneRoot
+    _env_class = PendulumGym
+
+    def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
+        """Without that key.
+
+        Args:
+            device: where the tensors live.
+            **gym_kwargs: further keywords of `gymnasium.make`.
+        """
+        super().__init__(device=device, **gym_kwargs)
+        self._build()
+        self.objects = AloneObjects(near_0=python_object(self, "near_0", Near()))
+
+    def _specs(self) -> EnvSpecs:
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=Composite(
+                near=Unbounded(shape=(), dtype=torch.float32),
+                observation=Bounded(
+                    low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
+                ),
+            ),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
+
+    def _advance(self, root: AloneRoot, actions: tuple[Tensor, ...]) -> AloneNext:
+        next_observation, reward, terminated, truncated = self._gym_step(actions[0])
+        return alone_advance(next_observation, reward, terminated, truncated)
+
+    def _gym_firsts(self, not_done: Tensor, observation: Tensor) -> AloneRoot:
+        return alone_reset(not_done, observation)
+
+    def _gym_lift(
+        self, firsts: AloneRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
+        terminated: Tensor, truncated: Tensor,
+    ) -> AloneNext:
+        return alone_advance(observation, reward, terminated, truncated)
+
+    def _root_entries(self, root: AloneRoot) -> dict[str, Any]:
+        return {"near": alone_observe(self.objects, root.observation), **root._asdict()}
+
+    def _next_entries(self, root: AloneRoot, actions: tuple[Tensor, ...], next_: AloneNext) -> dict[str, Any]:
+        return {"near": alone_observe(self.objects, next_.observation), **next_._asdict()}
+
+
 class ActingObjects(NamedTuple):
     """The objects of the classes behind transforms of `Acting`."""
 
@@ -393,6 +745,67 @@ class Acting(GeneratedGymEnv["ActingData", "ActingSpecs"]):
 
 if TYPE_CHECKING:
 
+    class NearingNextData(TypedTensorDict[
+        Never,
+        Literal["goal", "observation"], Float32[Tensor, "*batch 3"],
+        Literal["near"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
+        """The `"next"` part of `NearingData`."""
+
+    class NearingData(TypedTensorDict[
+        Literal["reward"],
+        Literal["goal", "observation"]
+        | tuple[Literal["next"], Literal["goal", "observation"]], Float32[Tensor, "*batch 3"],
+        Literal["near"] | tuple[Literal["next"], Literal["near"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], NearingNextData,
+    ]):
+        """The tensordicts of `Nearing`, with their keys."""
+
+    class NearingSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["goal", "observation"], Bounded, Literal["near"], Unbounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
+        """The types of the specs and keys of `Nearing`."""
+
+    class AloneNextData(TypedTensorDict[
+        Never,
+        Literal["near"], Float32[Tensor, "*batch"],
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["reward"], Float32[Tensor, "*batch 1"],
+    ]):
+        """The `"next"` part of `AloneData`."""
+
+    class AloneData(TypedTensorDict[
+        Literal["reward"],
+        Literal["near"] | tuple[Literal["next"], Literal["near"]], Float32[Tensor, "*batch"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["action"] | tuple[Literal["next"], Literal["reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], AloneNextData,
+    ]):
+        """The tensordicts of `Alone`, with their keys."""
+
+    class AloneSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["near"], Unbounded, Literal["observation"], Bounded],
+        NoState,
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
+        """The types of the specs and keys of `Alone`."""
+
     class ActingNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 3"],
@@ -425,4 +838,4 @@ if TYPE_CHECKING:
         """The types of the specs and keys of `Acting`."""
 
 else:
-    ActingNextData = ActingData = TensorDict
+    NearingNextData = NearingData = AloneNextData = AloneData = ActingNextData = ActingData = TensorDict
