@@ -158,7 +158,7 @@ def check_section(
                 _unknown(section, said, value, scope, broken, node.entries[index + 1 :], sink)
             continue
         if not _target_allowed(section, key, targets, wrong, sink):
-            broken.add(name)
+            broken |= {name, f"next.{name}"} & {name, *targets}  # what was meant is not missing, too
             continue
         if not isinstance(value, Scalar):
             continue  # the models have said so already

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ import pytest
 import torch
 from specgen_runtime import durable
 from specgen_runtime.data import LazyTensorStorage, ReplayBuffer
+from specgen_runtime.training import load_parts
 from specgen_runtime.training.checkpoints import Checkpoints
 from specgen_runtime.training.state import plain_state, restored_state
 from tensordict import TensorDict
 from torch import nn
+
+from tests.training.small_run import Parts, run_in
 
 
 def buffer_of(*values: int) -> ReplayBuffer:
@@ -229,3 +232,32 @@ def test_what_cannot_be_synchronised_leaves_the_last(tmp_path: Path, monkeypatch
         else:
             break
     assert fails > 5
+
+
+def test_parts_without_their_loop(tmp_path: Path) -> None:
+    with run_in(tmp_path) as run:
+        run.save()
+        trained = run._parts.state_dict()
+    parts = Parts()
+    load_parts(parts, tmp_path)
+    torch.testing.assert_close(parts.state_dict(), trained)
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint in"):
+        load_parts(parts, tmp_path / "elsewhere")
+
+
+def test_parts_of_something_else(tmp_path: Path) -> None:
+    with run_in(tmp_path) as run:
+        run.save()
+
+    class Wider(Parts):
+        def __init__(self) -> None:
+            self.network = nn.Linear(2, 1)
+
+    class Others(Parts):
+        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+            self.network.load_state_dict(state["policy"])
+
+    with pytest.raises(ValueError, match=r"does not fit Wider: .*size mismatch.*config.json says"):
+        load_parts(Wider(), tmp_path)
+    with pytest.raises(ValueError, match="does not fit Others: it lacks 'policy'"):
+        load_parts(Others(), tmp_path)

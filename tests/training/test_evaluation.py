@@ -13,6 +13,7 @@ from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.envs.cartpole import CartPole
 from specgen_std.envs.pendulum import Pendulum
+from specgen_std.envs.simple_tag import SimpleTag
 from specgen_std.pipelines.ppo_cartpole import actor_network
 from tensordict import TensorDictBase
 from torch import Tensor, nn
@@ -142,3 +143,10 @@ def test_agreement_with_a_rollout_of_a_network() -> None:
 def test_no_returns() -> None:
     with pytest.raises(KeyError, match=r"'next' has neither \('agents', 'episode_reward'\) nor"):
         evaluate(CartPoleTrain(), lean, seed=0, returns=("agents", "episode_reward"))
+
+
+def test_groups_of_agents_are_named() -> None:
+    with pytest.raises(
+        KeyError, match=r"returns=\{'adversary': \('adversary', 'episode_reward'\), 'agent': \("
+    ):
+        evaluate(SimpleTag(batch_size=[2]), SimpleTag(batch_size=[2]).rand_action, seed=0, max_steps=3)

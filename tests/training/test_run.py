@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.training import ConfigChangedError, Run, read_log
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.envs.cartpole import CartPole
@@ -263,6 +264,17 @@ def test_a_folder_holds_one_run(tmp_path: Path) -> None:
     assert read_log(tmp_path / "log.csv") == []
     with run_in(tmp_path / "new", resume=True) as new:
         assert new.frames == 0
+
+
+@pytest.mark.parametrize("below", ["", "seed_1"])
+def test_a_file_is_no_folder_of_a_run(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(FileExistsError, match="is no folder, or lies below a file") as raised,
+        run_in(tmp_path / "file" / below),
+    ):
+        pass
+    assert isinstance(raised.value, ReportedError)  # a command line says it in a line
 
 
 def test_rows_behind_the_checkpoint_are_cut(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
 
 from specgen_runtime.random_state import load_generator
+from specgen_runtime.training.checkpoints import load_parts
 from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
 from specgen_runtime.training.devices import NoSuchDeviceError, available_device, device_param
@@ -47,6 +48,7 @@ __all__ = [
     "joined",
     "linear",
     "load_generator",
+    "load_parts",
     "mean_losses",
     "minibatches",
     "piecewise",

@@ -15,9 +15,16 @@ from specgen_runtime.data.saving import link_saved
 from specgen_runtime.durable import replace_file, save_values, sync_folder
 from specgen_runtime.training.state import plain_state, restored_state
 
-__all__ = ["Checkpoints", "SavesItself"]
+__all__ = ["Checkpoints", "SavesItself", "load_parts"]
 
 _MANIFEST = "checkpoints.json"
+
+
+class Restorable(Protocol):
+    """What goes on from a state: the parts of a pipeline, or of a loop of one's own."""
+
+    def load_state_dict(self, state: Any, /) -> Any:
+        """Restore what `state_dict` gave."""
 
 
 class SavesItself(Protocol):
@@ -124,6 +131,30 @@ class Checkpoints:
         for path in self.folder.glob("checkpoint-*"):
             if path not in self.kept:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def load_parts(parts: Restorable, folder: str | Path) -> None:
+    """Let parts go on from the last checkpoint of a run, without its loop.
+
+    Replay buffers and counters stay in the folder: who goes on training resumes the run.
+
+    Args:
+        parts: those of the run's pipeline, made with a configuration of the same sizes.
+        folder: of the run.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint in the folder.
+        ValueError: the checkpoint is of other parts, or of other sizes. The parts may hold some of it then.
+    """
+    state = Checkpoints(Path(folder), 1).load({})
+    try:
+        parts.load_state_dict(state["parts"])
+    except (KeyError, RuntimeError, ValueError) as error:
+        said = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise ValueError(
+            f"the checkpoint in {folder} does not fit {type(parts).__name__}: {said}; "
+            f"{Path(folder) / 'config.json'} says what it was trained with"
+        ) from error
 
 
 def _count(checkpoint: Path) -> str:

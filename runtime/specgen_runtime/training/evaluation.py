@@ -119,11 +119,19 @@ def _first_episodes(
             elif (reward := next_.get((*key[:-1], "reward"), None)) is not None:
                 now = total + row_values(reward, over.dim())
             else:
-                raise KeyError(f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}")
+                raise KeyError(_without_return(key, next_))
             totals[index] = torch.where(over, total, now)
         over = over | row_values(next_["done"], over.dim())
         steps += 1
     return [total.reshape(-1).cpu() for total in totals]
+
+
+def _without_return(key: tuple[str, ...], next_: Any) -> str:
+    """What is said where a return is missing: rewards that stand elsewhere, as those of groups of agents, have names."""
+    found = [as_tuple(one) for one in next_.keys(include_nested=True, leaves_only=True)]
+    there = {".".join(one[:-1]) or "root": (*one[:-1], key[-1]) for one in found if one[-1] == "reward"}
+    message = f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}"
+    return f"{message}; say which returns are meant: returns={there}" if there else message
 
 
 @contextmanager

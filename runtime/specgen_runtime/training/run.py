@@ -95,7 +95,7 @@ class Run:
         best: the best evaluation so far, which the loop sets; -inf at first. It is kept in checkpoints.
 
     Raises:
-        FolderUsedError: on entering, if the folder holds a run, and `resume` is False.
+        FolderUsedError: on entering, if the folder holds a run, and `resume` is False, or where a file is in its place.
         FolderInUseError: on entering, if another training writes to the folder. One that was killed does not.
         ConfigChangedError: on entering, if a field that may not change differs from the run's.
     """
@@ -143,7 +143,12 @@ class Run:
     # begin and end
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise FolderUsedError(
+                f"{self.folder} is no folder, or lies below a file: choose another one for the run"
+            ) from error
         self._lock = FolderLock(self.folder)
         try:
             self._begin()
