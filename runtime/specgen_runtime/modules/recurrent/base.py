@@ -148,13 +148,14 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             KeyError: the value, `is_init` or one of several states is missing. Without any state they are zeros.
             ValueError: entries have other shapes than the batch asks for; sequences without a batch dimension.
         """
-        name, batch, sequences = type(self).__name__, tuple(tensordict.batch_size), self.recurrent_mode
+        name, sequences = type(self).__name__, self.recurrent_mode
+        batch = self._batch(tensordict, sequences)
         if sequences and not batch:
             raise ValueError(
                 f"{name} reads sequences, so the tensordict needs time as its last batch dimension"
             )
-        inputs = self._by_row(self._read(tensordict, 0, "the input", 1), batch, sequences)
-        starts = self._starts(tensordict).reshape((*batch, *(1 for _ in self._group)))
+        inputs = self._by_row(self._read(tensordict, 0, "the input", 1, batch), batch, sequences)
+        starts = self._starts(tensordict, batch).reshape((*batch, *(1 for _ in self._group)))
         starts = self._by_row(starts.expand((*batch, *self._group)), batch, sequences)
         states = self._read_states(tensordict, batch, sequences)
         if sequences:
@@ -189,8 +190,18 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
 
     # ------------------------------------------------------------- what is read
 
-    def _read(self, tensordict: TensorDictBase, position: int, role: str, dims: int) -> Tensor:
-        key, batch = self.in_keys[position], tuple(tensordict.batch_size)
+    def _batch(self, tensordict: TensorDictBase, sequences: bool) -> tuple[int, ...]:
+        """The batch; of single steps without one, as in a call with tensors, all that is in front of the input's own."""
+        batch = tuple(tensordict.batch_size)
+        if sequences or batch:
+            return batch
+        value = entry(tensordict, self.in_keys[0], owner=type(self).__name__, role="the input")
+        return tuple(value.shape[: max(value.ndim - 1 - len(self._group), 0)])
+
+    def _read(
+        self, tensordict: TensorDictBase, position: int, role: str, dims: int, batch: tuple[int, ...]
+    ) -> Tensor:
+        key = self.in_keys[position]
         value = entry(tensordict, key, owner=type(self).__name__, role=role)
         each = (*batch, *self._group)
         if value.ndim != len(each) + dims or tuple(value.shape[: len(each)]) != each:
@@ -200,8 +211,8 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             )
         return value
 
-    def _starts(self, tensordict: TensorDictBase) -> Tensor:
-        key, batch = self.is_init_key, tuple(tensordict.batch_size)
+    def _starts(self, tensordict: TensorDictBase, batch: tuple[int, ...]) -> Tensor:
+        key = self.is_init_key
         value = entry(tensordict, key, owner=type(self).__name__, role="is_init")
         if tuple(value.shape) not in (batch, (*batch, 1)):
             raise ValueError(
@@ -216,7 +227,7 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         """The states of each step, `(rows, steps, n_layers, size)`; None if there are none."""
         if all(tensordict.get(key, None) is None for key in self.in_keys[1:-1]):
             return None
-        found = [self._read(tensordict, i + 1, "the state", 2) for i in range(len(self._states))]
+        found = [self._read(tensordict, i + 1, "the state", 2, batch) for i in range(len(self._states))]
         return tuple(self._by_row(state, batch, sequences) for state in found)
 
     # ------------------------------------------------------------ what is computed
