@@ -188,7 +188,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
     if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
     if plan.recursion is not None:
-        yield from ("RecordedTimes", "Tensor")
+        yield from ("Mapping", "RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
         yield from ("ClassVar",) if plan.learns.values_of else ()

@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a999662b4a03fd488145bd5fea095397297a2d2cebf3cd5ec0909a5591d31570
+# specgen: sha256=661ac88f9f5293a6179fa13613af71230ce74af069c3ec140bac619c281f4763
 """Returns of recorded episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch

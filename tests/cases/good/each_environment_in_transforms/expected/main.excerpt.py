@@ -64,10 +64,12 @@ def returns_offline(gamma: Tensor, reward_rank: int, next_reward: Tensor, ends: 
 class Returns(RecursionTransform[ReturnsKeys]):
     # ...
 
-    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> tuple[Tensor, ...]:
+    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> Mapping[str, Tensor]:
+        made: dict[str, Tensor] = {}
         next_reward = recorded.following(key.reward)
         togo = returns_offline(
             self._for_rows("gamma", recorded.rows, next_reward.dtype), self._rank(key.reward), next_reward,
             recorded.restarts(key.reward, next_reward),
         )
-        return (togo,)
+        made["togo"] = togo
+        return made
