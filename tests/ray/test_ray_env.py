@@ -87,3 +87,20 @@ def test_exceptions_then_closed_then_opened_then_killed(make: Any) -> None:
 def test_an_environment_that_cannot_be_made(make: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         make(1, partial(Faulty, "construct"))
+
+
+def test_after_a_shutdown_of_ray(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says so here is `is_initialized` alone: other tests need the cluster."""
+    ray = pytest.importorskip("ray")
+    env = make(1, Faulty)
+    with monkeypatch.context() as patched:
+        patched.setattr(ray, "is_initialized", lambda: False)
+        with pytest.raises(RuntimeError, match="environment 0 of 1: its actor is gone"):
+            env.reset()
+    assert env.is_closed
+    env.start()
+    ray.kill(env._pool._actors[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(ray, "is_initialized", lambda: False)
+        env.close()
+    assert env.is_closed

@@ -16,7 +16,7 @@ import torch
 
 from specgen_runtime.collectors.worker import HostedCollector, Worker, WorkerLostError
 from specgen_runtime.envs.batched.messages import Failure, dumps, loads
-from specgen_runtime.envs.batched.processes import preload
+from specgen_runtime.envs.batched.processes import preload, start
 from specgen_runtime.envs.batched.worker import leave_with_parent
 
 __all__ = ["ProcessWorker", "wait_for_processes"]
@@ -42,7 +42,7 @@ class ProcessWorker(Worker):
         self.process: BaseProcess = context.Process(
             target=_serve, args=(data, seed, theirs, inherited, threads), name=f"specgen-collector-{place}"
         )
-        self.process.start()
+        start(self.process)
         theirs.close()  # only the worker has it now: when it dies, the pipe ends
         self._finalize = Finalize(self, _end, (self.process, self.pipe, 0.0), exitpriority=10)
         self.busy = True  # it says when it has begun

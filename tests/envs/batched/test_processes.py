@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -198,3 +200,36 @@ def test_unset_options_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> Non
     assert os.environ.get("LIST_TO_STACK") is None
     assert os.environ.get("LAZY_LEGACY_OP") != "None"
     assert os.environ["CAPTURE_NONTENSOR_STACK"] == "0"
+
+
+def test_a_fork_server_that_is_interrupted_while_it_comes_up(tmp_path: Path) -> None:
+    """Ctrl-C is for all processes of a terminal; this one goes on, a training to its next checkpoint."""
+    (tmp_path / "interrupted_once.py").write_text(
+        "import os, signal, time\n"
+        "from pathlib import Path\n"
+        "if not Path('interrupted').exists():\n"
+        "    Path('interrupted').touch()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(5)\n"
+    )
+    (tmp_path / "program.py").write_text(
+        "import multiprocessing\n"
+        "from specgen_runtime.envs import ParallelEnv\n"
+        "from specgen_std.envs import CartPole\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_forkserver_preload(['interrupted_once'])\n"
+        "    env = ParallelEnv(2, CartPole, mp_start_method='forkserver')\n"
+        "    print(list(env.rollout(3).batch_size))\n"
+        "    env.close()\n"
+    )
+    search = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (tmp_path / "interrupted").exists()
+    assert done.stdout == "[2, 3]\n", done.stderr

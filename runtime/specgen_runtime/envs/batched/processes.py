@@ -18,7 +18,7 @@ from specgen_runtime.envs.batched.messages import Failure, dumps, first_failure,
 from specgen_runtime.envs.batched.pool import RemotePool
 from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_worker
 
-__all__ = ["ProcessPool", "preload", "start_method"]
+__all__ = ["ProcessPool", "preload", "start", "start_method"]
 
 _PRELOADED = ("__main__", "specgen_runtime.envs.batched.worker")
 
@@ -101,7 +101,7 @@ class ProcessPool(RemotePool):
                 daemon=daemon,
                 name=f"specgen-env-{place}",
             )
-            process.start()
+            start(process)
             self._processes.append(process)
         finally:
             # Only the worker has these now: when it dies, the pipes end.
@@ -214,6 +214,26 @@ def preload(method: str) -> None:
         server: Any = multiprocessing.forkserver._forkserver
         if getattr(server, "_forkserver_pid", None) is None and server._preload_modules == ["__main__"]:
             mp.set_forkserver_preload(list(_PRELOADED))
+
+
+def start(process: BaseProcess) -> None:
+    """Start a process.
+
+    Ctrl-C in a terminal is for all of its processes, and ends a fork server that is just coming up: a new one is asked then,
+    since it is this process that says what Ctrl-C means.
+    """
+    for patience in _PATIENCE:
+        try:
+            process.start()
+        except (EOFError, ConnectionError):
+            time.sleep(patience)
+        else:
+            return
+    process.start()
+
+
+_PATIENCE = (0.1, 0.5, 1.0)
+"""How many seconds a fork server that has ended is waited for, time after time."""
 
 
 def _end(

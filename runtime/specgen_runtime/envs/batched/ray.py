@@ -113,7 +113,13 @@ class RayPool(RemotePool):
 
     def send(self, place: int, command: str, argument: Any) -> None:
         """Give a command to one environment."""
-        self._answers[place] = self._actors[place].do.remote(dumps((command, argument)))
+        try:
+            if not self._ray.is_initialized():  # else Ray would begin anew, without them
+                raise RuntimeError("Ray was shut down")
+            self._answers[place] = self._actors[place].do.remote(dumps((command, argument)))
+        except Exception as error:  # an actor of another cluster is no error of Ray's own
+            self.close(0.0)
+            raise self._gone(place) from error
 
     def collect(self, places: Sequence[int]) -> list[Any]:
         """Wait for the answers of some environments that were given a command."""
@@ -127,9 +133,7 @@ class RayPool(RemotePool):
                 found.append(answer)
         except self._ray.exceptions.RayError as error:
             self.close(0.0)
-            raise RuntimeError(
-                f"environment {place} of {self.count}: its actor is gone; all are closed now"
-            ) from error
+            raise self._gone(place) from error
         except BaseException:
             self.close(0.0)  # answers that nobody waits for would be taken for those of the next command
             raise
@@ -137,15 +141,20 @@ class RayPool(RemotePool):
             raise first_failure(failures, f"environment {failures[0][0]} of {self.count}, a Ray actor")
         return found
 
+    def _gone(self, place: int) -> RuntimeError:
+        return RuntimeError(f"environment {place} of {self.count}: its actor is gone; all are closed now")
+
     def close(self, timeout: float) -> None:
         """Close the environments, and end their actors."""
         self.closed = True
+        there = self._actors if self._ray.is_initialized() else []
         if timeout > 0:
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                asked = [actor.do.remote(dumps(("close", None))) for actor in self._actors]
+            with contextlib.suppress(Exception):  # as in `send`
+                asked = [actor.do.remote(dumps(("close", None))) for actor in there]
                 self._ray.wait(asked, num_returns=len(asked), timeout=timeout)
-        for actor in self._actors:
-            self._ray.kill(actor)
+        for actor in there:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
         self._actors.clear()
 
     def __del__(self) -> None:
