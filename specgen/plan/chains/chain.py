@@ -116,7 +116,7 @@ class _Planner:
             },
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
-        single = len(env.env.observation) == 1 and len(env.env.action) == 1
+        single = len(env.env.observation) == 1
         one_by_one = env.env.gymnasium is not None and single
         # numbers for actions are drawn step by step, and what a policy writes is known at each step only
         known_ahead = not (drawn or self._inputs("written") or self._inputs("action"))

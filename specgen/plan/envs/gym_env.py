@@ -26,7 +26,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
         rewards=env.reward,
         extra={e.key: Extra(spec_code(e.spec)) for e in env.observation},
     )
-    single = len(env.observation) == 1 and len(env.action) == 1
+    single = len(env.observation) == 1
     plan = environment_plan(interface, "gym_environment", None, None)
     plan = replace(plan, gym=gym_plan(env, (), (), lifts=single))
     records = step_records(

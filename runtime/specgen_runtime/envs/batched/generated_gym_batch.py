@@ -32,7 +32,9 @@ def row_steps_of(envs: Sequence[EnvBase[Any]]) -> list[GymRowSteps] | None:
     for env in envs:
         if type(env) is not kind or not isinstance(env, GeneratedGymEnv):
             return None
-        steps = None if env._closed or env._check_finite or env._rewritten else env._row_steps()
+        single = env._flat and len(env._action_leaves) == 1
+        general = env._closed or env._check_finite or env._rewritten or not single
+        steps = None if general else env._row_steps()
         if steps is None:
             return None
         found.append(steps)
@@ -133,7 +135,7 @@ class GeneratedGymBatch(BatchFastPath):
             for place, action in enumerate(held[self._action].unbind(0)):
                 steps = self._steps[place]
                 own = steps.values_of({key: array[place] for key, array in arrays.items()})
-                row = steps.take(list(own.values()), steps.decode(action))
+                row = steps.take(list(own.values()), steps.decode((action,)))
                 if firsts is not None and row["done"]:
                     firsts[place] = steps.first()
                 rows.append(row)

@@ -112,9 +112,16 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         leaves = {() if single_action else as_tuple(key)[1:]: leaf for key, leaf in actions.items(True, True)}
         self._decode = leaves_decoder(action_space, leaves)
         self._row_format: RowFormat | None = None
-        if self._single_observation and single_action:
+        if self._single_observation:
             self._row_format = row_format(self._gym.observation_space, spec)
-            self._decode_all = actions_decoder(action_space, leaves[()])
+        decode = self._decode
+        self._decode_all = (
+            actions_decoder(action_space, leaves[()])
+            if single_action
+            else lambda *columns: [
+                decode(*values) for values in zip(*(column.unbind(0) for column in columns), strict=True)
+            ]
+        )
         self._off_cpu = self._device is not None and self._device.type != "cpu"
 
     def _check_gym(self, specs: EnvSpecs) -> None:

@@ -14,7 +14,7 @@ from specgen_runtime.envs.flat_policy import flat_policy
 from specgen_runtime.envs.generated.rollout_steps import RecordSteps
 from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks, begins_by_observations
 from specgen_runtime.envs.gym.rows import GymRowSteps
-from specgen_runtime.envs.packing import fast_td
+from specgen_runtime.envs.packing import fast_td, put
 from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout
 from specgen_runtime.plain_calls import TensorFunction
 from specgen_runtime.typing import Array
@@ -45,7 +45,7 @@ class GymRecordSteps(RecordSteps):
     def flat(self, root: Any) -> FlatRollout | None:
         """What calls the policy with tensors; None where it has to see the tensordict."""
         env, options = self.env, self.options
-        steps = None if self.traced else self._steps(root)
+        steps = None if self.traced or not env._flat or len(env._action_leaves) != 1 else self._steps(root)
         if steps is None:
             return None
         policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
@@ -101,15 +101,15 @@ class GymRowBlocks(BlockSteps):
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, ...)`; see `BlockSteps.take`."""
-        for action in actions[0].unbind(0):
+        for action in zip(*(column.unbind(0) for column in actions), strict=True):
             self.advance(action)
             if self.over:
                 break
 
-    def advance(self, action: Tensor) -> None:
-        """Take one action."""
+    def advance(self, actions: tuple[Tensor, ...]) -> None:
+        """Take a step by its actions."""
         held, rows, steps = self.held, self._rows, self._row_steps
-        held = self.held = steps.take([held[key] for key in self._read], steps.decode(action))
+        held = self.held = steps.take([held[key] for key in self._read], steps.decode(actions))
         if self._large is None:
             known = None if self._stops else self._most
             self._large = {key: steps.room(key, known) for key in held if steps.is_large(key)}
@@ -149,11 +149,13 @@ class GymRowBlocks(BlockSteps):
             for at, first in self._begun.items():
                 root[at] = first[key]
         entries = {key: torch.from_numpy(column) for key, column in roots.items()}
-        entries[env.action_key] = actions[0]
         names: list[str | None] = ["time"]
         packed = {key: torch.from_numpy(column) for key, column in following.items()}
         entries["next"] = fast_td(packed, size, env.device, names)
-        return fast_td(entries, size, env.device, names)
+        packed_rows = fast_td(entries, size, env.device, names)
+        for path, action in zip(env._action_paths, actions, strict=True):
+            put(packed_rows, path, action)
+        return packed_rows
 
 
 class GymPolicyRollout(FlatRollout):
@@ -192,7 +194,7 @@ class GymPolicyRollout(FlatRollout):
             (action,) = call(*[tensor(key, held[key]) for key in in_keys])
             if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
                 action = self._checked(action)
-            blocks.advance(action)
+            blocks.advance((action,))
             actions.append(action)
         return blocks.packed((torch.stack(actions),))
 

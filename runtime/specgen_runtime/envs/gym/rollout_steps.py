@@ -205,9 +205,9 @@ class LiftedGymBlocks(RecordBlocks):
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, ...)`; see `BlockSteps.take`."""
         env = self.env
-        self._recorder.take(
-            env._decode_all(env._gym_action(actions) if env._gym_inverts else actions[0]), self._begin
-        )
+        given = env._gym_action(actions) if env._gym_inverts else actions
+        columns = given if isinstance(given, tuple) else (given,)
+        self._recorder.take(env._decode_all(*columns), self._begin)
         self.steps, self.over = self._recorder.steps, self._recorder.over
 
     def following(self, rollout: TensorDictBase) -> Any:

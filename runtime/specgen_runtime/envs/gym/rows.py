@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from specgen_runtime.envs.gym.row_tensors import NewRow, RowEntry, RowTensors
 from specgen_runtime.envs.gym.values import reward_tensor
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.overrides import method_place
 from specgen_runtime.envs.packing import entries_of_root, owning_td
 from specgen_runtime.envs.policy import check_action_values
@@ -54,7 +56,7 @@ class GymRowSteps:
     no dimension of its own, such as rewards and flags, else an array.
 
     Args:
-        env: a generated environment with one action and one observation, whose keys are flat and whose data are on
+        env: a generated environment with one observation; all its keys but those of actions are flat, and its data on
             the CPU.
     """
 
@@ -62,14 +64,20 @@ class GymRowSteps:
         self._env, self._source, self._device = env, env._gym_source, env.device
         layout, format_ = env._env_layout, env._row_format
         assert format_ is not None
-        ((self._action, spec),) = env._action_leaves
-        self._spec, self._action_shape, self._action_dtype = spec, spec.shape, spec.dtype
-        self._classes = _actions_of_classes(env, spec)
+        self._actions = [
+            (as_tuple(key)[:-1], as_tuple(key)[-1], leaf.shape, leaf.dtype)
+            for key, leaf in env._action_leaves
+        ]
+        (*nests, self._action), spec = as_tuple(env._action_leaves[0][0]), env._action_leaves[0][1]
+        self._spec = spec
+        single = len(self._actions) == 1 and not nests
+        self._classes = _actions_of_classes(env, spec) if single else {}
         self._drawn: RowTensors | None = None
-        if type(spec) is Categorical and spec.shape == () and not env._action_masks:
+        if single and type(spec) is Categorical and spec.shape == () and not env._action_masks:
             self._drawn = RowTensors({self._action: RowEntry((), _array_dtype(spec.dtype))})
         self._rewards: tuple[Any, ...] = layout.reward.keys
-        self._own = 1 + len(layout.observation.keys) + len(layout.done.keys)
+        # A root of no more entries has nothing but tensors.
+        self._own = 1 + len(layout.observation.keys) + len(layout.done.keys) if single else 0
         self._shape, self._dtype = format_.shape, format_.fits
         numbers = {*env._columns, *layout.done.keys, *layout.reward.keys}
         self._forms: dict[Any, RowEntry] = {
@@ -96,7 +104,9 @@ class GymRowSteps:
         """The steps of an environment; None where its class has no `_gym_row`, or takes other steps by now."""
         if not _stands_for(env, _ROW, _STEPPED_BY):
             return None
-        if env._row_format is None or env._off_cpu or not env._flat or len(env._action_leaves) != 1:
+        keys = env.observation_keys + env.done_keys + env.reward_keys
+        flat = all(isinstance(key, str) for key in keys) and bool(env._action_leaves)
+        if env._row_format is None or env._off_cpu or not flat:
             return None
         if len(env.done_keys) < 2 or env._closed or env._check_finite or env._rewritten:
             return None
@@ -127,22 +137,32 @@ class GymRowSteps:
 
     def _write_next(self, held: dict[str, Any]) -> dict[str, Tensor] | None:
         """Take a step from a root of these entries, and write its `"next"`, whose entries are returned; or None."""
-        action = held.get(self._action)
-        if (
-            type(action) is not Tensor
-            or action.shape != self._action_shape
-            or action.dtype is not self._action_dtype
-        ):
+        actions = self._actions_of(held)
+        read = None if actions is None else self._read_values(held)
+        if actions is None or read is None:
             return None
-        read = self._read_values(held)
-        if read is None:
-            return None
-        values = self.take(read, self._given(action))
+        values = self.take(read, self._given(actions))
         new = self._new_steps = self._new_steps or self._made_for(values)
         row = self._last = new.written(values)
         self._done = bool(values["done"])
         held["next"] = owning_td(row[0], _SIZE, self._device)
         return row[0]
+
+    def _actions_of(self, held: dict[str, Any]) -> tuple[Tensor, ...] | None:
+        """The actions in a root, in their order; None if one is not there, or not as its spec says."""
+        found = []
+        for nests, name, shape, dtype in self._actions:
+            entries = held
+            for nest in nests:
+                inner: Any = entries.get(nest)
+                if type(inner) is not TensorDict:
+                    return None
+                entries = inner._tensordict
+            action = entries.get(name)
+            if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
+                return None
+            found.append(action)
+        return tuple(found)
 
     def _made_for(self, values: Mapping[str, Any]) -> RowTensors:
         """What makes the tensors of such values, in their order."""
@@ -240,33 +260,34 @@ class GymRowSteps:
         other[:kept] = room[:kept]
         return other
 
-    def decode(self, action: Tensor) -> Any:
-        """Gymnasium's action, of a tensor as declared.
+    def decode(self, actions: tuple[Tensor, ...]) -> Any:
+        """Gymnasium's action, of tensors as declared.
 
         Raises:
             ValueError: it is not in its space.
         """
         if self._classes:
-            found = self._classes.get(action.item())
+            found = self._classes.get(actions[0].item())
             if found is not None:
                 return found
         if self._env._gym_inverts:
-            return self._given(action)
-        return self._env._decode(action)
+            return self._given(actions)
+        return self._env._decode(*actions)
 
-    def _given(self, action: Tensor) -> Any:
-        """Gymnasium's action, of one that is in its spec.
+    def _given(self, actions: tuple[Tensor, ...]) -> Any:
+        """Gymnasium's action, of those that are in their specs.
 
         Raises:
-            ValueError: it is not.
+            ValueError: one is not.
         """
         if self._classes and self._spec._mask is None:
-            found = self._classes.get(action.item())
+            found = self._classes.get(actions[0].item())
             if found is not None:
                 return found
         env = self._env
-        check_action_values(env._env_layout, env._action_leaves, (action,))
-        return env._decode(env._gym_action((action,)) if env._gym_inverts else action)
+        check_action_values(env._env_layout, env._action_leaves, actions)
+        given = env._gym_action(actions) if env._gym_inverts else actions
+        return env._decode(*given) if isinstance(given, tuple) else env._decode(given)
 
     def first(self) -> dict[str, Any]:
         """Start an episode: the values of its root."""

@@ -104,14 +104,14 @@ class HarborTrain(GeneratedGymEnv["HarborTrainData", "HarborTrainSpecs"]):
             done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
-    # ...
-
     def _gym_action(self, actions: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return harbor_train_inverse(self.consts, actions[0], actions[1], actions[2])
 
     def _advance(self, root: HarborTrainRoot, actions: tuple[Tensor, ...]) -> HarborTrainNext:
         next_observation, reward, terminated, truncated = self._gym_step(*self._gym_action(actions))
         return harbor_train_advance(root.episode_reward, next_observation, reward, terminated, truncated)
+
+    # ...
 
 
 # ...
