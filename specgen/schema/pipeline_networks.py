@@ -72,13 +72,15 @@ class Init(Declaration):
 
 
 class Mixer(Declaration):
-    """What makes the value of a team of the values of its agents, with a state of all of them.
+    """What makes the value of a team of the values of its agents, with a state of all of them; one of these.
 
     Attributes:
         qmix: how many hidden numbers it has (`mixing_embed_dim`), whose weights follow from the state.
+        python: a mixer of a class of one's own, `package.module:Class`.
     """
 
     qmix: Size | None = None
+    python: str | None = None
 
 
 class NetworkBody(Declaration):
@@ -105,7 +107,8 @@ class NetworkBody(Declaration):
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
         actions: of a policy over several actions, what is said of some of them, by their names.
         support: of distributional action values, the values whose probabilities it gives.
-        mixer: of a network that mixes the values of a team, which it is, in place of layers and head: `vdn`, their sum, or `qmix`.
+        mixer: of a network that mixes the values of a team, which it is, in place of layers and head: `vdn`, their sum,
+            `qmix`, or a class of one's own.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names: of features, or how many quantiles of a value there are.
         per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;

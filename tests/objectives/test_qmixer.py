@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.modules import QMixer, QValueModule, SafeSequential, VDNMixer
-from specgen_runtime.objectives import SoftUpdate, ValueEstimators
+from specgen_runtime.objectives import HardUpdate, SoftUpdate, ValueEstimators
 from specgen_std.losses import QMixerLoss
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -103,6 +103,51 @@ def test_value_and_gradients_are_torchrls(
         torch.autograd.grad(mine_out, trained[0]), torch.autograd.grad(their_out, trained[1]), strict=True
     ):
         torch.testing.assert_close(ours, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.peers
+def test_a_training_is_torchrls_step_by_step() -> None:
+    """The same batches, step sizes and hard updates give the same losses."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    modules = pytest.importorskip("torchrl.modules")
+    torch.manual_seed(0)
+    theirs = objectives.QMixerLoss(
+        modules.SafeSequential(
+            local_network(),
+            modules.QValueModule(
+                action_value_key=VALUES,
+                out_keys=[("agents", "action"), VALUES, CHOSEN],
+                action_space="categorical",
+            ),
+        ),
+        mixer_network(modules.QMixer(torch.Size([N_STATE]), 8, N_AGENTS, device="cpu")),
+        action_space="categorical",
+    )
+    mine = QMixerLoss(
+        local_network(), mixer_network(QMixer((N_STATE,), 8, N_AGENTS)), action_space="categorical"
+    )
+    states = theirs.state_dict()
+    mine.load_state_dict({k.replace("params.module.0.module", "params.module"): v for k, v in states.items()})
+    gamma = torch.tensor(0.99, dtype=torch.float64)
+    theirs.make_value_estimator(objectives.ValueEstimators.TD0, gamma=gamma)
+    mine.make_value_estimator("TD0", gamma=gamma)
+    updaters = [
+        HardUpdate(mine, value_network_update_interval=51),
+        objectives.HardUpdate(theirs, value_network_update_interval=50),  # theirs counts to one more
+    ]
+    optimizers = [torch.optim.Adam(loss.parameters(), lr=1e-3) for loss in (mine, theirs)]
+    data, generator = batch(512), torch.Generator().manual_seed(1)
+    losses = []
+    for _ in range(800):
+        rows = torch.randint(512, (64,), generator=generator)
+        for loss, updater, optimizer in zip((mine, theirs), updaters, optimizers, strict=True):
+            found = loss(data[rows].clone())["loss"]
+            optimizer.zero_grad()
+            found.backward()
+            optimizer.step()
+            updater.step()
+            losses.append(float(found.detach()))
+    torch.testing.assert_close(losses[::2], losses[1::2], rtol=1e-9, atol=1e-9)
 
 
 def test_the_formula_of_the_paper() -> None:

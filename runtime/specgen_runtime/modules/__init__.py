@@ -67,7 +67,7 @@ from specgen_runtime.modules.networks.mixers import Mixer, QMixer, VDNMixer
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
-from specgen_runtime.modules.networks.own import MakesLayers, own_layers
+from specgen_runtime.modules.networks.own import MakesLayers, MakesMixer, own_layers, own_mixer
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.quantile_qvalue import QuantileQValueActor, QuantileQValueModule
@@ -134,6 +134,7 @@ __all__ = [
     "LSTMModule",
     "LazygSDEModule",
     "MakesLayers",
+    "MakesMixer",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "Mixer",
@@ -187,6 +188,7 @@ __all__ = [
     "get_primers_from_module",
     "orthogonal",
     "own_layers",
+    "own_mixer",
     "own_parameters",
     "recurrent_mode",
     "reset_noise",

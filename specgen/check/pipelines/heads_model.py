@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Entry
 from specgen.check.pipelines.distributions import Family
+from specgen.check.sources import PythonSource
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
@@ -155,8 +156,9 @@ class MixerHead:
         key: what it writes.
         values: the values of the agents' actions.
         agents: how many there are.
-        hidden: how many hidden numbers it has; None of the sum of the values.
-        state: what it reads besides, with all dimensions; None of the sum.
+        hidden: how many hidden numbers a `QMixer` has; None of another one.
+        state: what it reads besides, with all dimensions; None of one that reads nothing, such as the sum.
+        own: where a class of one's own stands; None of those of the library.
     """
 
     key: Key
@@ -164,6 +166,7 @@ class MixerHead:
     agents: int
     hidden: int | Setting | None = None
     state: Entry | None = None
+    own: PythonSource | None = None
 
 
 @dataclass(frozen=True)

@@ -202,8 +202,9 @@ def _arguments(
         if param is None:
             known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
             known = known or field_of_a_pipeline(find(file.root, place[:2]), place[:2], key.text)
-            listed = f"its arguments are {', '.join(sorted(params))}"
-            help = said_by_network(loss, key.text) or known or listed
+            help = (
+                said_by_network(loss, key.text) or known or f"its arguments are {', '.join(sorted(params))}"
+            )
             message = f"`{loss.name}` has no argument `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
         elif _is_number(param, value):
@@ -211,9 +212,8 @@ def _arguments(
             here = place[2:]
             fact = fact_of(param, nonzero=nonzero)
             if parts := parts_of(loss, key.text):  # one number is both
-                fact = replace(
-                    fact, range=tuple(dict.fromkeys(bound for one in parts for bound in one.range))
-                )
+                bounds = dict.fromkeys(bound for one in parts for bound in one.range)
+                fact = replace(fact, range=tuple(bounds))
             fact = fact.of(name) if name and not fact.shared else fact
             if key.text in changing:
                 fact = replace(fact, scheduled=True)

@@ -14,6 +14,8 @@ from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.readable import is_vector
 from specgen.check.pipelines.seen import Seen
+from specgen.check.python_source import python_source
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_teams as rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
@@ -35,6 +37,7 @@ class MixerReader:
         path: the pipeline in it.
         seen: what its networks may read.
         loss: the loss.
+        module: the generated module that it goes to.
         numbers: the hyper-parameters of the pipeline.
         sink: takes every mistake.
     """
@@ -45,10 +48,11 @@ class MixerReader:
         path: tuple[str, ...],
         seen: Seen,
         loss: LossArguments,
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
-        self.file, self.path, self.seen, self.loss = file, path, seen, loss
+        self.file, self.path, self.seen, self.loss, self.module = file, path, seen, loss, module
         self.numbers, self.sink = numbers, sink
 
     def mixer(
@@ -79,7 +83,18 @@ class MixerReader:
             return None
         hidden: int | Setting | None = None
         state: Entry | None = None
-        if isinstance(body.mixer, Mixer):
+        own: PythonSource | None = None
+        if isinstance(body.mixer, Mixer) and body.mixer.python is not None:
+            if body.mixer.qmix is not None:
+                message = f"`{name}` is one mixer, `python` or `qmix`"
+                place = self.file.key_span(*here, "mixer", "qmix")
+                self.sink.add(rules.MIXER.at(place, message, help="leave one of them out"))
+                return None
+            own = python_source(self.file.scalar(*here, "mixer", "python"), self.module, self.sink)
+            state = self._state(name, body) if body.in_ else None
+            if body.in_ and state is None:
+                return None
+        elif isinstance(body.mixer, Mixer):
             hidden = self._hidden(name, body.mixer)
             state = self._state(name, body)
             if hidden is None or state is None:
@@ -97,7 +112,7 @@ class MixerReader:
             role=role,
             layers=replace(NO_LAYERS, inputs=() if state is None else (state,), precision=precision),
             outputs=1,
-            head=MixerHead(key, mixed.key, group.size, hidden, state),
+            head=MixerHead(key, mixed.key, group.size, hidden, state, own),
             doc=" ".join(body.doc.split()),
             span=span,
             group=group,
@@ -117,7 +132,7 @@ class MixerReader:
             return self.numbers.setting(*place, fact=fact)
         if size is None:
             span = self.file.key_span(*self.path, "networks", name, "mixer")
-            message = f"`mixer` of `{name}` is neither `vdn` nor `qmix`"
+            message = f"`mixer` of `{name}` is none of `vdn`, `qmix` and `python`"
             self.sink.add(rules.MIXER.at(span, message, help="write `mixer: {qmix: 32}`"))
         elif size < 1:
             span = self.file.span(*self.path, *place)

@@ -110,7 +110,7 @@ class PipelineNetwork:
     @property
     def has_parameters(self) -> bool:
         """Whether there is anything of it to learn; a sum has nothing."""
-        return not (isinstance(self.head, MixerHead) and self.head.hidden is None)
+        return not (isinstance(self.head, MixerHead) and self.head.hidden is None and self.head.own is None)
 
     @property
     def language_model(self) -> CheckedLanguageModel | None:

@@ -64,7 +64,7 @@ class NetworkReader:
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.scopes = scopes
+        self.scopes, self.module = scopes, module
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
         self.seen = Seen(env, loss.group)
         self.layers = LayersReader(file, path, self.seen, trunks, module, numbers, sink)
@@ -93,7 +93,7 @@ class NetworkReader:
             env, loss = self.env, self.loss.loss.name
             reader = LanguageModelReader(self.file, self.path, env, loss, self.scopes, self.sink)
             return reader.network(name, role, body)
-        mixer = MixerReader(self.file, self.path, self.seen, self.loss, self.numbers, self.sink)
+        mixer = MixerReader(self.file, self.path, self.seen, self.loss, self.module, self.numbers, self.sink)
         if (mixed := mixed_role(self.loss.loss, role)) is not None:
             return mixer.mixer(name, role, mixed, body)
         if body.mixer is not None:

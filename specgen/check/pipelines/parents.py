@@ -32,6 +32,7 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("target_updater", "*"): (("soft", "hard"),),
     ("policy", "explore"): (EXPLORATIONS,),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
+    ("networks", "*", "mixer"): (("qmix", "python"),),
     ("optimizer",): (OPTIMIZERS,),
     ("optimizer", "*"): (OPTIMIZERS,),
 }

@@ -29,8 +29,8 @@ MIXER = Rule(
     "a mixer that is none",
     """\
 The network of a loss that mixes the values of a team is a mixer: `vdn`, the sum of the values (Sunehag et al. 2017), or `qmix`, a
-network that grows with each of them, whose weights follow from a state (Rashid et al. 2018). It has no layers of its own, and reads
-the values of its own group, and one state.
+network that grows with each of them, whose weights follow from a state (Rashid et al. 2018), or a class of one's own,
+`{python: package.module:Class}`. It has no layers besides, and reads the values of its own group, and one state.
 
 ```yaml
 networks:

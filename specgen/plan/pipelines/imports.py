@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from specgen.check.pipelines.heads_model import MixerHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import CheckedPipeline
+from specgen.check.sources import PythonSource
 from specgen.imported import Import
 from specgen.plan.pipelines.language_models import further_models
 from specgen.plan.pipelines.layers import own_alias
@@ -78,6 +80,7 @@ _MODULES = (
     "ValueOperator",
     "orthogonal",
     "own_layers",
+    "own_mixer",
     "own_parameters",
 )
 _DATA = (
@@ -154,9 +157,17 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     stand += [one.layers for one in pipeline.networks]
     for layers in stand:
         if layers.own is not None:
-            source, alias = layers.own.source, own_alias(layers.own)
-            made[alias] = Import(source.module, source.name, alias=alias)
+            made |= _of_own(layers.own.source)
+    for network in pipeline.networks:
+        if isinstance(network.head, MixerHead) and network.head.own is not None:
+            made |= _of_own(network.head.own)
     return PIPELINE_IMPORTS | made
+
+
+def _of_own(source: PythonSource) -> dict[str, Import]:
+    """The import of a class of one's own, under the name that it has in the module."""
+    alias = own_alias(source)
+    return {alias: Import(source.module, source.name, alias=alias)}
 
 
 def pipeline_names(pipeline: CheckedPipeline) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from specgen.check.pipelines.layers_model import (
 )
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.readable import is_index
+from specgen.check.sources import PythonSource
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
 from specgen.values import dataclass, replace
@@ -171,17 +172,15 @@ def _own(layers: Layers, own: OwnLayers, reads: list[str], write: str, uses: set
     """The call that makes layers of a Python class."""
     below = () if layers.trunk is None else (f"({_number(layers.trunk.features)},)",)
     shapes = [*below, *(literal(tuple(entry.stored_shape)) for entry in layers.inputs)]
-    uses |= {"SafeModule", "own_layers", own_alias(own)}
+    uses |= {"SafeModule", "own_layers", own_alias(own.source)}
     words = f"in_shapes=[{', '.join(shapes)}], out_features={_number(own.features)}"
-    return (
-        f"SafeModule(own_layers({own_alias(own)}, {words}), in_keys=[{', '.join(reads)}], out_keys=[{write}])"
-    )
+    return f"SafeModule(own_layers({own_alias(own.source)}, {words}), in_keys=[{', '.join(reads)}], out_keys=[{write}])"
 
 
-def own_alias(own: OwnLayers) -> str:
+def own_alias(source: PythonSource) -> str:
     """What the class is called in the module, where others have names of their own."""
-    module = "".join(part.title() for part in re.split(r"[._]", own.source.module))
-    return f"{module}{own.source.name}"
+    module = "".join(part.title() for part in re.split(r"[._]", source.module))
+    return f"{module}{source.name}"
 
 
 def _recurrent(

@@ -31,6 +31,7 @@ from specgen.plan.pipelines.layers import (
     feature_layers,
     network_layers,
     noise_head,
+    own_alias,
     reads_numbers,
 )
 from specgen.plan.spec_text import key_text
@@ -239,9 +240,15 @@ def _mixer(head: MixerHead, precision: str) -> tuple[list[str], str, set[str]]:
         made = f"QMixer({shape}, mixing_embed_dim={hidden}, n_agents={head.agents})"
         reads.append(key_text(head.state.key))
         uses = {"QMixer", "SafeModule"}
-        if precision != "float32":
-            made = f"Autocast({made}, torch.{precision})"
-            uses |= {"Autocast", "torch"}
+    if head.own is not None:
+        alias = own_alias(head.own)
+        shape = literal(None if head.state is None else tuple(head.state.stored_shape))
+        made = f"own_mixer({alias}, n_agents={head.agents}, state_shape={shape})"
+        reads += [] if head.state is None else [key_text(head.state.key)]
+        uses = {"own_mixer", alias, "SafeModule"}
+    if precision != "float32" and (head.hidden is not None or head.own is not None):
+        made = f"Autocast({made}, torch.{precision})"
+        uses |= {"Autocast", "torch"}
     keys = f"in_keys=[{', '.join(reads)}], out_keys=[{key_text(head.key)}]"
     return [f"return SafeModule({made}, {keys})"], "SafeModule", uses
 

@@ -1,4 +1,4 @@
-"""Layers of one's own in networks of pipelines: what a class has to be, and what is checked of it."""
+"""Layers and mixers of one's own in networks of pipelines: what a class has to be, and what is checked of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MakesLayers", "own_layers"]
+__all__ = ["MakesLayers", "MakesMixer", "own_layers", "own_mixer"]
 
 
 class MakesLayers(Protocol):
@@ -41,20 +41,65 @@ def own_layers(make: MakesLayers, *, in_shapes: Sequence[tuple[int, ...]], out_f
         ValueError: it gives another shape or dtype.
     """
     layers = make(in_shapes=in_shapes, out_features=out_features)
-    name = getattr(make, "__qualname__", type(make).__name__)
-    if not isinstance(layers, nn.Module):
-        raise TypeError(f"{name} makes a {type(layers).__name__}, and layers are an nn.Module")
-    modes = [(module, module.training) for module in layers.modules()]
-    layers.eval()
-    with torch.no_grad():
-        given = layers(*(torch.zeros(2, *shape) for shape in in_shapes))
-    for module, training in modes:
-        module.training = training
-    if not isinstance(given, Tensor):
-        raise TypeError(f"layers of {name} give a {type(given).__name__}, expected a tensor")
-    if given.shape != (2, out_features) or given.dtype != torch.float32:
-        raise ValueError(
-            f"layers of {name} give {given.dtype} of shape {list(given.shape)} for a batch of 2, expected torch.float32 of"
-            f" shape {[2, out_features]}"
-        )
+    _look_at("layers", make, layers, [(2, *shape) for shape in in_shapes], out_features)
     return layers
+
+
+class MakesMixer(Protocol):
+    """What `mixer: {python: package.module:Class}` of a network names: a class of modules, or a function that makes one.
+
+    The module is called with the values of the actions of all agents, float32 `[*batch, n_agents, 1]`, and with the state, if
+    it has one, `[*batch, *state_shape]`; it gives float32 `[*batch, 1]`, the value of the team. What is best for each agent by
+    itself is best for the team if that never falls where the value of an agent grows. A `Mixer` is such a module.
+    """
+
+    def __call__(self, *, n_agents: int, state_shape: tuple[int, ...] | None) -> nn.Module:
+        """Make the mixer, with new weights.
+
+        Args:
+            n_agents: how many agents there are.
+            state_shape: the shape of the state without the batch; None where it reads none.
+        """
+        ...
+
+
+def own_mixer(make: MakesMixer, *, n_agents: int, state_shape: tuple[int, ...] | None) -> nn.Module:
+    """The mixer that a class or function makes, called once with zeros to see what it gives.
+
+    Args:
+        make: makes it.
+        n_agents: how many agents there are.
+        state_shape: the shape of the state without the batch; None where it reads none.
+
+    Raises:
+        TypeError: what is made is no module, or gives no tensor.
+        ValueError: it gives another shape or dtype.
+    """
+    mixer = make(n_agents=n_agents, state_shape=state_shape)
+    state = [] if state_shape is None else [(2, *state_shape)]
+    _look_at("a mixer", make, mixer, [(2, n_agents, 1), *state], 1)
+    return mixer
+
+
+def _look_at(
+    what: str, make: object, module: object, shapes: Sequence[tuple[int, ...]], features: int
+) -> None:
+    """Refuse a module that gives something else than `features` numbers for inputs of these shapes, a batch of 2."""
+    name = getattr(make, "__qualname__", type(make).__name__)
+    is_what, of_what = ("layers are", "layers of") if what == "layers" else (f"{what} is", f"{what} of")
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"{name} makes a {type(module).__name__}, and {is_what} an nn.Module")
+    modes = [(one, one.training) for one in module.modules()]
+    module.eval()
+    with torch.no_grad():
+        given = module(*(torch.zeros(shape) for shape in shapes))
+    for one, training in modes:
+        one.training = training
+    gives = "give" if what == "layers" else "gives"
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{of_what} {name} {gives} a {type(given).__name__}, expected a tensor")
+    if given.shape != (2, features) or given.dtype != torch.float32:
+        raise ValueError(
+            f"{of_what} {name} {gives} {given.dtype} of shape {list(given.shape)} for a batch of 2, expected torch.float32 of"
+            f" shape {[2, features]}"
+        )
