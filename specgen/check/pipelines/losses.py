@@ -323,11 +323,8 @@ def with_networks(
         for one in networks
         if isinstance(one.head, PolicyHead) and one.head.only is not None and one.head.discrete
     ]
-    if (
-        actions
-        and any(param.name == "num_actions" for param in loss.params)
-        and found.values.get("num_actions") is None
-    ):
+    counts = any(param.name == "num_actions" for param in loss.params)
+    if actions and counts and found.values.get("num_actions") is None:
         arguments["num_actions"] = actions[0].classes
     still = {one.name for one in loss.learnables if _stays(one, found, given)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
