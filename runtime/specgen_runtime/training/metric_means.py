@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tensordict import TensorDictBase
@@ -20,14 +20,16 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
     Raises:
         TypeError: it is none of these.
     """
+    if isinstance(metrics, tuple) and hasattr(
+        metrics, "_asdict"
+    ):  # what printed trainings add at each update
+        return cast("dict[str, Any]", metrics._asdict())
     if isinstance(metrics, TensorDictBase):
         return {
             key if isinstance(key, str) else "/".join(key): value for key, value in metrics.items(True, True)
         }
     if isinstance(metrics, Mapping):
         return dict(metrics)
-    if isinstance(metrics, tuple) and hasattr(metrics, "_asdict"):
-        return dict(metrics._asdict())
     raise TypeError(f"metrics are a NamedTuple, a mapping or a tensordict, found {type(metrics).__name__}")
 
 

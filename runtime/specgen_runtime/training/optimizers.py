@@ -80,15 +80,15 @@ class _LeanSteps(torch.optim.Adam):
         for index, group in enumerate(self.param_groups):
             if not _is_usual(group):
                 return None
-            trained = [parameter for parameter in group["params"] if parameter.grad is not None]
+            trained, gradients = _with_gradients(group["params"])
             if not trained:
                 continue
             kept: list[Any] = [states.get(parameter) for parameter in trained]
-            gradients = [parameter.grad for parameter in trained]
             if not all(kept) or not _are_alike([*trained, *gradients]):
                 return None
             counter, steps = self._steps(index, kept)
-            means, squares = ([each[name] for each in kept] for name in ("exp_avg", "exp_avg_sq"))
+            means = [each["exp_avg"] for each in kept]
+            squares = [each["exp_avg_sq"] for each in kept]
             found.append(_Columns(group, trained, gradients, means, squares, steps, counter))
         return found
 
@@ -169,13 +169,24 @@ def clip_grad_norm_(parameters: Sequence[nn.Parameter], max_norm: float) -> Tens
     Returns:
         The norm that they had, a scalar tensor.
     """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    _, gradients = _with_gradients(parameters)
     if not gradients or not _are_alike(gradients):
         return nn.utils.clip_grad_norm_(parameters, max_norm)
     with torch.no_grad():
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
+
+
+def _with_gradients(parameters: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Those of some parameters that have gradients, and these."""
+    trained: list[Tensor] = []
+    gradients: list[Tensor] = []
+    for parameter in parameters:
+        if (gradient := parameter.grad) is not None:
+            trained.append(parameter)
+            gradients.append(gradient)
+    return trained, gradients
 
 
 def _is_usual(group: dict[str, Any]) -> bool:
@@ -191,8 +202,16 @@ def _is_usual(group: dict[str, Any]) -> bool:
 
 def _are_alike(tensors: Sequence[Tensor]) -> bool:
     """Whether tensors are dense, and of one device and dtype."""
-    device, dtype, usual = tensors[0].device, tensors[0].dtype, (Tensor, nn.Parameter)
-    return device.type in ("cpu", "cuda") and all(
-        type(each) in usual and each.dtype is dtype and each.device == device and each.layout is torch.strided
-        for each in tensors
-    )
+    device, dtype, strided = tensors[0].device, tensors[0].dtype, torch.strided
+    if device.type not in ("cpu", "cuda"):
+        return False
+    for each in tensors:  # at each update of a training: a generator would cost half as much again
+        kind = type(each)
+        if not (
+            (kind is nn.Parameter or kind is Tensor)
+            and each.dtype is dtype
+            and each.layout is strided
+            and each.device == device
+        ):
+            return False
+    return True
