@@ -19,6 +19,7 @@ from specgen_runtime.interop import to_torchrl
 from specgen_runtime.training import Run, evaluate, linear, minibatches, stream
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.pipelines.ppo_cartpole import PPOCartPole, PPOCartPoleConfig, update
+from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torch.distributions import Categorical
@@ -29,6 +30,7 @@ from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
+from benchmarks.flat_training import FlatUpdate
 from benchmarks.harness import THOROUGH, Budget, Row, Work, paired
 
 SEEDS = (0, 1, 2)
@@ -167,8 +169,31 @@ def rows(budget: Budget) -> Iterator[Row]:
                 peer_name=name,
                 limit=LIMITS[name],
             )
+        yield from _an_update(config, budget)
         if budget == THOROUGH:
             yield from _to_threshold(Path(place))
+
+
+def _an_update(config: PPOCartPoleConfig, budget: Budget) -> Iterator[Row]:
+    """Milliseconds of an update of a minibatch, without what collects and estimates, and what it has at least."""
+    parts = PPOCartPole(config)
+    minibatch = first_minibatch(parts)
+    by_hand = FlatUpdate(parts, minibatch)
+    ours = Work(lambda: update(parts, minibatch), clock=time.process_time)
+    label = "PPO on CartPole, an update"
+    flat = Work(by_hand, clock=time.process_time)
+    yield paired(label, ours, flat, budget, peer_name="by hand", limit=1 / 1.15)
+    networks = Work(by_hand.networks, clock=time.process_time)
+    yield paired(label, ours, networks, budget, peer_name="its networks alone")
+
+
+def first_minibatch(parts: PPOCartPole) -> TensorDictBase:
+    """A minibatch of a batch that was collected with the first policy, with the estimates of its advantages."""
+    batch: TensorDictBase = parts.collector.next()
+    with torch.no_grad():
+        parts.estimator(batch)
+    read = batch.select(*parts.stored)
+    return next(minibatches(read, parts.config.minibatch_size, generator=parts.shuffling))
 
 
 def _to_threshold(place: Path) -> Iterator[Row]:
