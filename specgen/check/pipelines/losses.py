@@ -23,9 +23,9 @@ from specgen.check.pipelines.coefficients import (
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
+from specgen.check.pipelines.meant_by_arguments import meant_by_argument
 from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
-from specgen.check.pipelines.said_by_networks import said_by_network
 from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.pipelines.when_given import Given, asked_numbers
@@ -39,9 +39,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Typed
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.other_names import field_otherwise_called
 from specgen.schema.pipeline import names_losses
-from specgen.schema.unknown_fields import field_of_a_pipeline
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.source import Sequence as SequenceNode
@@ -200,11 +198,7 @@ def _arguments(
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = params.get(key.text)
         if param is None:
-            known = field_otherwise_called(key.text, params) or suggestion(key.text, params)
-            known = known or field_of_a_pipeline(find(file.root, place[:2]), place[:2], key.text)
-            help = (
-                said_by_network(loss, key.text) or known or f"its arguments are {', '.join(sorted(params))}"
-            )
+            help = meant_by_argument(loss, key.text, params, file, place)
             message = f"`{loss.name}` has no argument `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
         elif _is_number(param, value):
