@@ -111,7 +111,8 @@ class Binder:
                 for name, entry in row.outputs.items():
                     if not transform.output(name).hidden:
                         where = self._span_of(transform.output(name), arguments, None)
-                        self.state.written_keys.check_group(entry, where)
+                        collected = transform.output(name) in transform.collected
+                        self.state.written_keys.check_group(entry, where, collected=collected)
         if instance.learns:
             self.learning = self.learning or transform.name
         sound = self._faults() == before

@@ -308,15 +308,18 @@ class WrittenKeys:
             return
         self.check_group(made, span)
 
-    def check_group(self, made: Entry, span: Span) -> None:
-        """Report what has no dimension for the agents of the group that it stands under."""
+    def check_group(self, made: Entry, span: Span, *, collected: bool = False) -> None:
+        """Report what has no dimension for the agents of the group that it stands under.
+
+        What is collected of several steps has these in front, even where they are as many as the agents.
+        """
         group = next((group for group in self._env.groups if group.name == made.key[0]), None)
         dims = made.type.dims or ()
-        if group is not None and dims[:1] != (group.size,):
+        if group is not None and (collected or dims[:1] != (group.size,)):
             self._sink.add(
                 rules.KEY_PLACE.at(
                     span,
-                    f"`{made.dotted}` has shape {list(dims)}: what stands under `{group.name}` is one for each "
+                    f"`{made.dotted}` has shape {list(dims)}{', steps in front' if collected else ''}: what stands under `{group.name}` is one for each "
                     f"of its {group.size} agents",
                     help="choose a key that is not in the group",
                 )
