@@ -5,7 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["import_extra"]
+from specgen_runtime.reported import ReportedError
+
+__all__ = ["MissingExtraError", "import_extra"]
+
+
+class MissingExtraError(ReportedError, ImportError):
+    """A package that is not installed, and that an extra of this distribution brings."""
 
 
 def import_extra(module: str, needs: str, extra: str) -> Any:
@@ -17,9 +23,9 @@ def import_extra(module: str, needs: str, extra: str) -> Any:
         extra: the extra of this distribution that brings it.
 
     Raises:
-        ImportError: it is not installed; the message says which extra brings it.
+        MissingExtraError: it is not installed; the message says which extra brings it.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{needs}: pip install 'specgen-rl[{extra}]'") from error
+        raise MissingExtraError(f"{needs}: pip install 'specgen-rl[{extra}]'") from error

@@ -57,5 +57,5 @@ def test_imports_are_lazy_and_what_is_missing_is_named(
     assert loaded == "[]", "importing the conversions imports no other library"
     assert len(errors) == len(calls), found.stderr
     for error in errors:
-        assert error.startswith("ImportError")
+        assert error.startswith("MissingExtraError")
         assert f"pip install 'specgen-rl[{extra}]'" in error
