@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import part_name
 from specgen.check.pipelines.teams import mixed_role
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink, did_you_mean, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
@@ -53,10 +53,11 @@ def assigned(
             )
             has = "has" if len({loss.loss.name for loss in losses}) == 1 else "have"
             full = [one for one in known if "." in one] or list(known)
-            help = suggestion(name, known)
+            help = suggestion(name, known) or _meant_as_trunk(name, networks)
             if help is None and missing:  # that one is missing is said here, and not once more
                 help = f"`{missing.pop(0)}` is missing: call it so"
-            help = help or f"there are {', '.join(f'`{one}`' for one in full)}"
+            there = ", ".join(f"`{one}`" for one in full)
+            help = help or f"there are {there}; a trunk is named by those that stand on it: `trunk: {name}`"
             sink.add(rules.NETWORK.at(span, f"{who} {has} no network `{name}`", help=help))
             complete = False
             continue
@@ -96,3 +97,11 @@ def names_of(loss: LossArguments) -> tuple[str, ...]:
     """What the networks of a loss may be called."""
     roles = tuple(role.name for role in loss.loss.networks)
     return (*roles, *(f"{loss.name}.{role}" for role in roles)) if loss.name else roles
+
+
+def _meant_as_trunk(name: str, networks: Mapping[str, NetworkBody]) -> str | None:
+    """What is said of a trunk where a network names one that there is not, by nearly its name."""
+    for other, body in networks.items():
+        if body.trunk is not None and body.trunk not in networks and did_you_mean(body.trunk, (name,)):
+            return f"`{other}` stands on `{body.trunk}`: write `trunk: {name}` there"
+    return None
