@@ -256,9 +256,6 @@ class _Compilation:
         todo = set(wanted)
         if not todo:
             return
-        from specgen.emit.render import keep_templates
-
-        keep_templates(self.memo)
         interfaces: dict[str, Interface] = {}
         for path in reversed(order):
             for target in self.linked.imports[path] if path in todo and path in self.linked.sound else ():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol
 
-Kind = Literal["outline", "result", "interface", "text", "template"]
-"""What is kept of a file: what it says of itself; what came of it; what importing files may know; its module. And the
-templates of modules, compiled."""
+Kind = Literal["outline", "result", "interface", "text"]
+"""What is kept of a file: what it says of itself; what came of it; what importing files may know; its module."""
 
 
 class Memo(Protocol):

@@ -33,7 +33,7 @@ LIBRARY = Library(PACKAGE, library_schemas())
 
 
 class LibraryMemo(Memory):
-    """What is found out about the library's files and the printers' templates, and nothing about other files."""
+    """What is found out about the library's files, and nothing about other files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class LibraryMemo(Memory):
 
     def put(self, kind: Kind, key: str, value: Any) -> None:
         """Keep what is about the library: its files are checked, and no module is made of them."""
-        if kind == "template" or (kind == "outline" and value.path.startswith(f"{PACKAGE}/")):
+        if kind == "outline" and value.path.startswith(f"{PACKAGE}/"):
             super().put(kind, key, value)
         elif kind == "interface":
             self._checked[key] = value

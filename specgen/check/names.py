@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from types import MappingProxyType
 
 from specgen.check.model import snake
@@ -144,7 +145,8 @@ class Names:
         return None
 
 
-def _related(name: str) -> set[str]:
+@lru_cache(10_000)
+def _related(name: str) -> Set[str]:
     """The Python names that have to do with a name: two names can clash only if they share one of these."""
     written = name.replace(".", "_")
     related = {written, written.removeprefix("next_")}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
-_OPTIONS = ("--isolated", "--quiet", "--line-length", "110", "--target-version", "py311", "--no-cache")
+from specgen.literals import comment
+
+_OPTIONS = ("--isolated", "--line-length", "110", "--target-version", "py311", "--no-cache")
 
 
 class FormatError(RuntimeError):
@@ -15,7 +16,7 @@ class FormatError(RuntimeError):
 
 
 def format_python(files: Mapping[str, str]) -> dict[str, str]:
-    """Format Python files.
+    """Format Python files that begin with a definition or an assignment.
 
     Args:
         files: relative path to text.
@@ -24,25 +25,38 @@ def format_python(files: Mapping[str, str]) -> dict[str, str]:
         The same paths with formatted text.
 
     Raises:
-        FormatError: a text is no valid Python; the message holds ruff's own.
+        FormatError: a text is no valid Python; the message holds its path and ruff's own.
     """
     if not files:
         return {}
-    with tempfile.TemporaryDirectory(prefix="specgen-") as folder:
-        # numbered names: the paths of a build may clash on a case-insensitive file system
-        names = {path: Path(folder, f"f{index}.py") for index, path in enumerate(sorted(files))}
-        for path, file in names.items():
-            file.write_text(files[path], encoding="utf-8", newline="\n")
-        done = subprocess.run(
-            [_ruff(), "format", *_OPTIONS, folder], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            by_name = {file.name: path for path, file in names.items()}
-            message = done.stderr
-            for name, path in by_name.items():
-                message = message.replace(str(Path(folder, name)), path)
-            raise FormatError(message.strip())
-        return {path: file.read_text(encoding="utf-8") for path, file in names.items()}
+    try:
+        return dict(zip(files, _formatted(files.values()), strict=True))
+    except FormatError:
+        for path, text in files.items():  # which one it is only each by itself can tell
+            try:
+                _formatted([text])
+            except FormatError as error:
+                raise FormatError(f"{path}: {error}") from None
+        raise
+
+
+def _formatted(texts: Iterable[str]) -> list[str]:
+    """The texts, formatted as one: writing a file for each, and reading it again, takes longer than formatting it.
+
+    Between two of them stands a comment that is in none. It ends, too, what a comment of the first one may have
+    kept from being formatted.
+    """
+    between = f"{comment('fmt: on')}\n{comment(secrets.token_hex(16))}\n"
+    done = subprocess.run(
+        [_ruff(), "format", *_OPTIONS, "-"],
+        input=f"\n{between}".join(texts),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise FormatError(done.stderr.strip())
+    return [text.strip("\n") + "\n" for text in done.stdout.split(between)]
 
 
 def _ruff() -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
-from jinja2.bccache import Bucket
+from jinja2 import Environment, StrictUndefined, Template
 
 from specgen.emit.layout import (
     bracketed,
@@ -21,15 +20,16 @@ from specgen.emit.layout import (
     subscripted,
     with_filled_calls,
 )
+from specgen.emit.template_loader import TemplateLoader
 from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
-from specgen.memo import Memo
 from specgen.plan.docs import filled_lines
 from specgen.plan.envs.model import ChatEnvPlan, ComposedChainPlan, EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
 from specgen.plan.losses.model import LossPlan
 from specgen.plan.model import (
     AliasPlan,
+    CallPlan,
     DataPlan,
     FunctionPlan,
     Line,
@@ -39,7 +39,7 @@ from specgen.plan.model import (
     TypedDictPlan,
 )
 from specgen.plan.pipelines.model import PipelinePlan
-from specgen.plan.spec_text import key_text, number_text
+from specgen.plan.spec_text import CompositeCode, key_text, number_text
 from specgen.plan.transforms.model import TransformPlan
 
 
@@ -88,43 +88,22 @@ def _exports(names: Iterable[str]) -> str:
     return bracketed("__all__ = [", [literal(name) for name in sorted(names, key=import_order)], "]")
 
 
-class _KeptTemplates(BytecodeCache):
-    """Compiled templates: to compile those of one module takes longer than to compile a schema file."""
-
-    memo: Memo | None = None
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill in the code of a template, if it is known."""
-        code = self.memo.get("template", bucket.key) if self.memo is not None else None
-        if code is not None:
-            bucket.bytecode_from_string(code)
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep the code of a template."""
-        if self.memo is not None:
-            self.memo.put("template", bucket.key, bucket.bytecode_to_string())
-
-
-_TEMPLATES = _KeptTemplates()
-
-
-def keep_templates(memo: Memo) -> None:
-    """Take compiled templates from where results are kept, and keep there those that are compiled from now on."""
-    _TEMPLATES.memo = memo
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("specgen.emit"),
+        loader=TemplateLoader(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
         auto_reload=False,
-        bytecode_cache=_TEMPLATES,
     )
+    environment.getattr = getattr  # type: ignore[method-assign, assignment]  # what is not there is an error all the same
+    environment.tests |= {
+        "call": lambda plan: isinstance(plan, CallPlan),
+        "composite": lambda plan: isinstance(plan, CompositeCode),
+    }
     environment.filters |= {
         "by_section": _by_section,
         "comment": comment,

@@ -19,9 +19,22 @@ _MAX_HEIGHT: Final = 80
 _MAX_TOKENS: Final = 4000
 _CLOSING: Final = {"(": ")", "[": "]"}
 
+_MOST_PARSED: Final = 10_000
+_PARSED: dict[str, Expr] = {}
+"""The trees of texts that have been parsed: files, and sections of one file, say the same again and again."""
+
 
 def parse(source: SourceText, sink: Sink) -> Expr | None:
     """The tree of the expression in `source`, or None when `sink` got the reasons why there is none."""
+    expr = _PARSED.get(source.text)
+    if expr is None and (expr := _parse(source, sink)) is not None:
+        if len(_PARSED) >= _MOST_PARSED:
+            _PARSED.clear()
+        _PARSED[source.text] = expr
+    return expr
+
+
+def _parse(source: SourceText, sink: Sink) -> Expr | None:
     tokens, sound = tokenize_all(source, sink)
     if len(tokens) > _MAX_TOKENS:
         span = source.span_of(0, len(source.text))

@@ -367,13 +367,14 @@ class Typed:
 
     @property
     def symbols_read(self) -> tuple[Symbol, ...]:
-        """The symbols that it reads, from left to right, with those that a called function reads by itself."""
+        """The symbols that it reads, each once, from left to right, with those that a called function reads by itself."""
         if self._symbols_read is not None:
             return self._symbols_read
         if self.op == "name":
             found = (self.symbol,) if self.symbol is not None and self.static is None else self.captured
         else:
             found = sum((part.symbols_read for part in self.parts), self.captured)
+            found = tuple(dict.fromkeys(found)) if len(found) > 1 else found
         object.__setattr__(self, "_symbols_read", found)
         return found
 

@@ -201,9 +201,12 @@ class _Printer:
 
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
-        read = statement.value.symbols_read
-        owned = (one for one in read if one in self.owned and self.last_reader[one] is statement)
-        return {self.names[one] for one in owned if read.count(one) == 1}
+        value = statement.value
+        owned = [
+            one for one in value.symbols_read if one in self.owned and self.last_reader[one] is statement
+        ]
+        places = [symbol for node in value.nodes for symbol in (node.symbol, *node.captured)] if owned else []
+        return {self.names[one] for one in owned if places.count(one) == 1}
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee

@@ -88,11 +88,10 @@ def expressions(statement: Statement) -> Iterator[Typed]:
                 yield statement.count
 
 
-def reads(statement: Statement) -> list[Symbol]:
+def reads(statement: Statement) -> Sequence[Symbol]:
     """The symbols that a statement reads and does not define itself, each once, in order."""
     if isinstance(statement, Assign):
-        symbols = statement.value.symbols_read
-        return list(dict.fromkeys(symbols)) if len(symbols) > 1 else list(symbols)
+        return statement.value.symbols_read
     found: dict[Symbol, None] = {}
     for expr in expressions(statement):
         found.update(dict.fromkeys(expr.symbols_read))

@@ -64,9 +64,9 @@ class Workers:
             files: takes the declarations of those that are read in this process.
             into: takes the outline of each.
         """
-        from specgen.compile_file import read_files
-
         self._start(len(sources))
+        from specgen.compile_file import read_files  # meanwhile they import, too
+
         chunks = [dict(chunk) for chunk in _in_chunks(list(sources.items()), _CHUNK_READ)]
 
         def ask(process: _Process, chunk: dict[str, Source]) -> None:
