@@ -20,25 +20,19 @@ from specgen.check.pipelines.model import (
     PipelineNetwork,
     Setting,
 )
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.check.pipelines.reader import PartReader
+from specgen.diagnostics import Note, Span, suggestion
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile, find
-from specgen.schema.pipeline import Pipeline
+from specgen.schema.load import find
 from specgen.source import Mapping as MappingNode
 
 _DRIFT = {"theta": 0.15, "dt": 0.01}
 """The numbers of noise that drifts (Lillicrap et al. 2016), where nothing is said of them."""
 
 
-class ActingReader:
+class ActingReader(PartReader):
     """Reads the `policy` of one pipeline."""
-
-    def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, numbers: Numbers, sink: Sink
-    ) -> None:
-        self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
 
     def acting(self, losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> Acting | None:
         """Who acts, and how it explores; None after reporting a mistake."""

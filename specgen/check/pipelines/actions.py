@@ -11,39 +11,31 @@ from specgen.check.pipelines.distributions import SEVERAL, choices_of, support_o
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.policies import shown
-from specgen.diagnostics import Note, Sink
+from specgen.check.pipelines.reader import PartReader, PipelineContext
+from specgen.diagnostics import Note
 from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
 
 _MANY = 1_000
 """More combinations than that are no set that anybody chooses one of."""
 
 
-class ActionReader:
+class ActionReader(PartReader):
     """What the networks of one loss may be about.
 
     Args:
-        file: where they are declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         env: its environment, as the agent sees it that they are of.
         loss: the loss.
         declared: the names under `networks`, by those in the loss.
-        sink: takes every mistake.
     """
 
     def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        env: PipelineEnv,
-        loss: LossArguments,
-        declared: Mapping[str, str],
-        sink: Sink,
+        self, context: PipelineContext, env: PipelineEnv, loss: LossArguments, declared: Mapping[str, str]
     ) -> None:
-        self.file, self.path, self.env, self.loss = file, path, env, loss
-        self.declared, self.sink = declared, sink
+        super().__init__(context)
+        self.env, self.loss, self.declared = env, loss, declared
 
     def fit(self) -> bool:
         """Whether networks of the loss may be about the actions; reported once for the loss where not."""

@@ -8,21 +8,14 @@ from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
 from specgen.check.pipelines.fields import BONUS_COEFF
 from specgen.check.pipelines.model import Amount, PipelineLoss
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.check.pipelines.reader import PartReader
+from specgen.diagnostics import Note, suggestion
 from specgen.diagnostics.rules import pipeline_rewards as reward_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 
 
-class BonusReader:
+class BonusReader(PartReader):
     """Reads the `reward` of one pipeline."""
-
-    def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, numbers: Numbers, sink: Sink
-    ) -> None:
-        self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
 
     def bonuses(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> Iterator[PipelineBonus]:
         """The bonuses, without those that a mistake stands in the way of."""

@@ -17,8 +17,8 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import RECORDED_FRACTION
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.recorded_conversations import read_conversations
-from specgen.check.pipelines.visible import Scopes
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -27,7 +27,6 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
 from specgen.values import replace
 
@@ -42,26 +41,14 @@ class _SamplerNumbers(TypedDict, total=False):
     slice_length: Setting | None
 
 
-class DataReader:
+class DataReader(PartReader):
     """Reads the `data` of one pipeline, around conversations (`group` about a prompt, of `turns` answers) or not."""
 
     def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        pipeline: Pipeline,
-        numbers: Numbers,
-        sink: Sink,
-        *,
-        module: str,
-        scopes: Scopes,
-        chats: bool = False,
-        group: int = 1,
-        turns: int | None = 1,
+        self, context: PipelineContext, *, chats: bool = False, group: int = 1, turns: int | None = 1
     ) -> None:
-        self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
-        self.module, self.scopes, self.chats, self.group = module, scopes, chats, group
-        self.turns = turns
+        super().__init__(context)
+        self.chats, self.group, self.turns = chats, group, turns
         self._complete = True
 
     def data(self) -> PipelineData | None:

@@ -10,44 +10,32 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import NO_LAYERS
 from specgen.check.pipelines.model import PipelineNetwork
-from specgen.check.pipelines.visible import Scopes
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.unseen import unseen
-from specgen.diagnostics import Diagnostic, Note, Sink
+from specgen.diagnostics import Diagnostic, Note
 from specgen.diagnostics.rules import llm as llm_rules
 from specgen.diagnostics.rules import llm_chains as chain_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
 _READ = "tokens.full"
 """What losses over tokens read, and give the model that learns."""
 
 
-class LanguageModelReader:
+class LanguageModelReader(PartReader):
     """Reads the networks of a loss that are language models.
 
     Args:
-        file: where the pipeline is declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         env: its environment.
         loss: the class of the loss.
-        scopes: what its names mean.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        env: PipelineEnv,
-        loss: str,
-        scopes: Scopes,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.env, self.loss = file, path, env, loss
-        self.scopes, self.sink = scopes, sink
+    def __init__(self, context: PipelineContext, env: PipelineEnv, loss: str) -> None:
+        super().__init__(context)
+        self.env, self.loss = env, loss
 
     def network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         """A network that names a language model, or has a place among conversations; None after reporting a mistake."""

@@ -9,46 +9,32 @@ from specgen.check.pipelines.fields import DROPOUT, Fact
 from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers, PipelineTrunk, Recurrence
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
-from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.readable import how_to_read, is_image, is_index, is_vector, unread_observation
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.seen import Seen, unread_group, wrong_layers
 from specgen.check.python_source import python_source
-from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics import Note, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
 _LAYERS = ("trunk", "embedding", "python", "cnn", "gru", "lstm", "mlp")
 
 
-class LayersReader:
+class LayersReader(PartReader):
     """Reads the layers of the networks of one pipeline.
 
     Args:
-        file: where they are declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         seen: what they may read of its environment.
         trunks: the trunks that are sound, by name.
-        module: the generated module that the pipeline goes to.
-        numbers: the hyper-parameters of the pipeline.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        seen: Seen,
-        trunks: dict[str, PipelineTrunk],
-        module: str,
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.seen = file, path, seen
+    def __init__(self, context: PipelineContext, seen: Seen, trunks: dict[str, PipelineTrunk]) -> None:
+        super().__init__(context)
+        self.seen, self.trunks = seen, trunks
         self.env, self.group = seen.env, seen.group
-        self.trunks, self.module, self.numbers, self.sink = trunks, module, numbers, sink
 
     def layers(
         self, name: str, body: NetworkBody, usual: Sequence[Entry] | None, own: NetworkNumbers

@@ -11,16 +11,15 @@ from specgen.check.pipelines.heads_model import MixerHead
 from specgen.check.pipelines.layers_model import NO_LAYERS
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import PipelineNetwork, Setting
-from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.readable import is_vector
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.seen import Seen
 from specgen.check.python_source import python_source
 from specgen.check.sources import PythonSource
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Note, suggestion
 from specgen.diagnostics.rules import pipeline_teams as rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import Mixer, NetworkBody
 from specgen.values import replace
 
@@ -29,31 +28,18 @@ _STATE = "state"
 """What a mixer reads besides the values, where it does not say it."""
 
 
-class MixerReader:
+class MixerReader(PartReader):
     """Reads the mixers of one loss, which is of a team.
 
     Args:
-        file: where they are declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         seen: what its networks may read.
         loss: the loss.
-        module: the generated module that it goes to.
-        numbers: the hyper-parameters of the pipeline.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        seen: Seen,
-        loss: LossArguments,
-        module: str,
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.seen, self.loss, self.module = file, path, seen, loss, module
-        self.numbers, self.sink = numbers, sink
+    def __init__(self, context: PipelineContext, seen: Seen, loss: LossArguments) -> None:
+        super().__init__(context)
+        self.seen, self.loss = seen, loss
 
     def mixer(
         self, name: str, role: LossNetwork, mixed: LossRole, body: NetworkBody

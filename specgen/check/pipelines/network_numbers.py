@@ -7,40 +7,26 @@ import math
 from specgen.check.pipelines.fields import ATOMS, HEAD_GAIN, INIT_GAIN, V_MAX, V_MIN
 from specgen.check.pipelines.heads_model import ValueSupport
 from specgen.check.pipelines.model import Setting
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as rules
 from specgen.expr.sizes import Dim
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
 
-class NetworkNumbers:
+class NetworkNumbers(PartReader):
     """Reads the numbers of one network.
 
     Args:
-        file: where it is declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         name: the network.
         body: its declaration.
         loss: the name of its loss; empty for a trunk.
-        numbers: the hyper-parameters of the pipeline.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        name: str,
-        body: NetworkBody,
-        loss: str,
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.name, self.body = file, path, name, body
-        self.loss, self.numbers, self.sink = loss, numbers, sink
+    def __init__(self, context: PipelineContext, name: str, body: NetworkBody, loss: str) -> None:
+        super().__init__(context)
+        self.name, self.body, self.loss = name, body, loss
 
     def no_support(self) -> None:
         """Report a support of a network that gives no distribution of values."""

@@ -26,50 +26,40 @@ from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.mixers import MixerReader
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
-from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.seen import Seen, wrong_groups
 from specgen.check.pipelines.teams import mixed_role
 from specgen.check.pipelines.unused_settings import report_unused_settings
-from specgen.check.pipelines.visible import Scopes
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Note, suggestion
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
 _OF_POLICIES = ("dist", "scale", "actions")
 
 
-class NetworkReader:
+class NetworkReader(PartReader):
     """Reads the networks of one pipeline, which has an environment and a loss."""
 
     def __init__(
         self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        pipeline: Pipeline,
+        context: PipelineContext,
         env: PipelineEnv,
         loss: LossArguments,
         declared: Mapping[str, str],
         trunks: dict[str, PipelineTrunk],
-        scopes: Scopes,
-        module: str,
-        numbers: Numbers,
-        sink: Sink,
     ) -> None:
-        self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.scopes, self.module = scopes, module
-        self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
+        super().__init__(context)
+        self.env, self.loss, self.declared = env.of_agent(loss.group), loss, declared
         self.seen = Seen(env, loss.group)
-        self.layers = LayersReader(file, path, self.seen, trunks, module, numbers, sink)
-        self.actions = ActionReader(file, path, self.env, loss, declared, sink)
-        self.policies = PolicyReader(file, path, pipeline, self.env, loss, numbers, sink)
+        self.layers = LayersReader(context, self.seen, trunks)
+        self.actions = ActionReader(context, self.env, loss, declared)
+        self.policies = PolicyReader(context, self.env, loss)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
@@ -90,10 +80,9 @@ class NetworkReader:
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
-            env, loss = self.env, self.loss.loss.name
-            reader = LanguageModelReader(self.file, self.path, env, loss, self.scopes, self.sink)
+            reader = LanguageModelReader(self.context, self.env, self.loss.loss.name)
             return reader.network(name, role, body)
-        mixer = MixerReader(self.file, self.path, self.seen, self.loss, self.module, self.numbers, self.sink)
+        mixer = MixerReader(self.context, self.seen, self.loss)
         if (mixed := mixed_role(self.loss.loss, role)) is not None:
             return mixer.mixer(name, role, mixed, body)
         if body.mixer is not None:
@@ -182,7 +171,7 @@ class NetworkReader:
         return True
 
     def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
-        return NetworkNumbers(self.file, self.path, name, body, self.loss.loss.name, self.numbers, self.sink)
+        return NetworkNumbers(self.context, name, body, self.loss.loss.name)
 
     def _shared_rightly(self, name: str, role: LossNetwork, body: NetworkBody) -> bool:
         """Whether the agents of a network, and the groups that it sees, are such; policies that see others are reported."""

@@ -6,28 +6,21 @@ from collections.abc import Iterator
 
 from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
 from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.check.pipelines.reader import PartReader, PipelineContext
+from specgen.diagnostics import Note, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import OPTIMIZERS, OptimizerGroup
 from specgen.values import replace
 
 _RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
 
 
-class OptimizerReader:
+class OptimizerReader(PartReader):
     """Reads the optimizers of one pipeline; without losses, which have mistakes then, only their numbers."""
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        losses: tuple[PipelineLoss, ...],
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.losses, self.numbers, self.sink = file, path, losses, numbers, sink
+    def __init__(self, context: PipelineContext, losses: tuple[PipelineLoss, ...]) -> None:
+        super().__init__(context)
+        self.losses = losses
 
     def optimizers(
         self, declared: OptimizerGroup | dict[str, OptimizerGroup]

@@ -42,6 +42,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parts import check_parts
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.recorded_conversations import imitating, is_taught
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.statistics import check_statistics
@@ -58,7 +59,6 @@ from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 from specgen.values import replace
 
@@ -81,14 +81,14 @@ def check_pipeline(
     return None if made is None or mine.has_errors else Checked(made)
 
 
-class _Pipeline:
+class _Pipeline(PartReader):
     """Checks one pipeline, part after part: what a mistake stands in the way of is left out, all else is checked."""
 
     def __init__(self, file: SchemaFile, name: str, module: str, scopes: Scopes, sink: Sink) -> None:
-        self.file, self.name, self.module, self.scopes, self.sink = file, name, module, scopes, sink
-        self.path = ("pipelines", name)
-        self.pipeline: Pipeline = file.module.pipelines[name]
-        self.numbers = Numbers(file, self.path, self.pipeline.unit, sink)
+        path, pipeline = ("pipelines", name), file.module.pipelines[name]
+        numbers = Numbers(file, path, pipeline.unit, sink)
+        super().__init__(PipelineContext(file, path, pipeline, module, scopes, numbers, sink))
+        self.name = name
 
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
@@ -104,9 +104,7 @@ class _Pipeline:
         data = None
         if pipeline.data is not None:
             data = DataReader(
-                *(self.file, self.path, pipeline, self.numbers, self.sink),
-                module=self.module,
-                scopes=self.scopes,
+                self.context,
                 chats=self._talks(env),
                 group=1 if env is None or env.chat is None else env.chat.group,
                 turns=1 if env is None or env.chat is None else env.chat.max_turns,
@@ -118,14 +116,14 @@ class _Pipeline:
         acting: Acting | None = None
         targets: tuple[TargetUpdates, ...] = ()
         if losses is not None:
-            reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
+            reader = ActingReader(self.context)
             acting = reader.acting(losses, data)
-            targets = read_targets(self.file, self.path, pipeline, losses, self.numbers, self.sink)
+            targets = read_targets(self.context, losses)
         else:
             self._read_numbers()
         optimizers: tuple[PipelineOptimizer, ...] = ()
         if pipeline.optimizer is not None:
-            moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
+            moving = OptimizerReader(self.context, losses or ())
             optimizers = moving.optimizers(pipeline.optimizer)
         devices = read_devices(self.file, self.path, pipeline, losses or (), self.sink)
         eval_env = self._eval_env(env)
@@ -158,9 +156,7 @@ class _Pipeline:
         if data is None:
             return None
         until = read_until(self.file, self.path, losses, self.numbers, self.sink)
-        bonuses = tuple(
-            BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
-        )
+        bonuses = tuple(BonusReader(self.context).bonuses(losses, data))
         if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
@@ -258,7 +254,7 @@ class _Pipeline:
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
         roles = {name for one in arguments for name in names_of(one)}
-        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.module, self.numbers, self.sink)
+        reader = TrunkReader(self.context, env, roles)
         declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
         if declared is None:
             return None
@@ -269,10 +265,7 @@ class _Pipeline:
         )
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
-            networks = NetworkReader(
-                *(self.file, self.path, pipeline, env, one, names, trunks, self.scopes),
-                *(self.module, self.numbers, self.sink),
-            ).networks()
+            networks = NetworkReader(self.context, env, one, names, trunks).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):

@@ -21,15 +21,13 @@ from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
 from specgen.check.pipelines.heads_model import ActionHead, PolicyHead, ScaleKind
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import Setting
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Diagnostic, Note, Sink
+from specgen.check.pipelines.reader import PartReader, PipelineContext
+from specgen.diagnostics import Diagnostic, Note
 from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import ActionDistribution, NetworkBody, Scale
 from specgen.values import dataclass, replace
 
@@ -48,31 +46,18 @@ class Said:
         return isinstance(self.body, ActionDistribution)
 
 
-class PolicyReader:
+class PolicyReader(PartReader):
     """Reads the heads of the policies of one loss.
 
     Args:
-        file: where they are declared.
-        path: the pipeline in it.
-        pipeline: the pipeline.
+        context: what all readers of the pipeline are given.
         env: its environment, as the agent sees it that they are of.
         loss: the loss.
-        numbers: the hyper-parameters of the pipeline.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        pipeline: Pipeline,
-        env: PipelineEnv,
-        loss: LossArguments,
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.pipeline, self.env = file, path, pipeline, env
-        self.loss, self.numbers, self.sink = loss, numbers, sink
+    def __init__(self, context: PipelineContext, env: PipelineEnv, loss: LossArguments) -> None:
+        super().__init__(context)
+        self.env, self.loss = env, loss
 
     def head(
         self, name: str, role: LossNetwork, body: NetworkBody, actions: Sequence[Entry], key: Key

@@ -6,43 +6,29 @@ from collections.abc import Iterable, Sequence
 
 from specgen.check.pipelines.fields import FIELDS, TARGETS_EVERY, Fact
 from specgen.check.pipelines.model import PipelineLoss
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline, TargetUpdate
+from specgen.schema.pipeline import TargetUpdate
 from specgen.values import replace
 
 _HERE = "target_updater"
 
 
-def read_targets(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    losses: tuple[PipelineLoss, ...],
-    numbers: Numbers,
-    sink: Sink,
-) -> tuple[TargetUpdates, ...]:
+def read_targets(context: PipelineContext, losses: tuple[PipelineLoss, ...]) -> tuple[TargetUpdates, ...]:
     """How the targets of the losses follow; reported where there are none, or nobody moves them."""
-    return _TargetReader(file, path, losses, numbers, sink).targets(pipeline.target_updater)
+    return _TargetReader(context, losses).targets(context.pipeline.target_updater)
 
 
-class _TargetReader:
+class _TargetReader(PartReader):
     """Reads how targets follow in one pipeline: all of them alike, or by network, or by loss."""
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        losses: tuple[PipelineLoss, ...],
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.losses, self.numbers, self.sink = file, path, losses, numbers, sink
+    def __init__(self, context: PipelineContext, losses: tuple[PipelineLoss, ...]) -> None:
+        super().__init__(context)
+        self.losses = losses
         self.known: dict[str, tuple[PipelineLoss, tuple[str, ...]]] = {}
         """What an updater may be of: a network that has a target, or one of several losses; with its loss, and with that network."""
         for loss in losses:

@@ -9,12 +9,11 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk, state_keys
 from specgen.check.pipelines.network_numbers import NetworkNumbers
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.seen import Seen
 from specgen.check.pipelines.unused_settings import report_unused_settings
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import suggestion
 from specgen.diagnostics.rules import pipeline_networks as rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -27,35 +26,19 @@ def trunk_names(pipeline: Pipeline, roles: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in pipeline.networks if name in named and name not in roles)
 
 
-class TrunkReader:
+class TrunkReader(PartReader):
     """Reads the trunks of one pipeline.
 
     Args:
-        file: where they are declared.
-        path: the pipeline in it.
-        pipeline: the pipeline.
+        context: what all readers of the pipeline are given.
         env: its environment.
         roles: what networks of its losses may be called.
-        module: the generated module that it goes to.
-        numbers: its hyper-parameters.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        pipeline: Pipeline,
-        env: PipelineEnv,
-        roles: Collection[str],
-        module: str,
-        numbers: Numbers,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.pipeline, self.env, self.sink = file, path, pipeline, env, sink
-        self.numbers, self.names = numbers, trunk_names(pipeline, roles)
+    def __init__(self, context: PipelineContext, env: PipelineEnv, roles: Collection[str]) -> None:
+        super().__init__(context)
+        self.env, self.names = env, trunk_names(self.pipeline, roles)
         self.found: dict[str, PipelineTrunk] = {}
-        self.module = module
 
     def trunks(self, of_losses: Iterable[tuple[AgentGroup | None, str]]) -> dict[str, PipelineTrunk]:
         """The trunks that are sound, by name; what is wrong with others is reported.
@@ -128,10 +111,8 @@ class TrunkReader:
         if not name.isidentifier():
             self.sink.add(rules.TRUNK.at(span, f"a trunk is of no loss, and `{name}` names one in front"))
             return None
-        own = NetworkNumbers(self.file, self.path, name, body, "", self.numbers, self.sink)
-        reader = LayersReader(
-            *(self.file, self.path, Seen(self.env, group), self.found, self.module, self.numbers, self.sink),
-        )
+        own = NetworkNumbers(self.context, name, body, "")
+        reader = LayersReader(self.context, Seen(self.env, group), self.found)
         layers = reader.layers(name, body, None, own)
         if layers is None:
             return None
