@@ -14,17 +14,17 @@ from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import Devices, PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
 from specgen.check.pipelines.numbers import nearest_divisor
+from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.recorded_conversations import check_recorded_conversations, is_taught
 from specgen.check.pipelines.sequences import check_whole_rows
 from specgen.check.pipelines.workers_model import CollectingWorkers
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Note
 from specgen.diagnostics.rules import devices as device_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.schema.load import SchemaFile, find
-from specgen.schema.pipeline import Pipeline
+from specgen.schema.load import find
 
 LossNumbers = Mapping[str, object]
 
@@ -35,29 +35,18 @@ _SMALL = 0.004
 """A size that most parameters of language models are above."""
 
 
-class ConversationsCheck:
+class ConversationsCheck(PartReader):
     """Checks a pipeline around conversations, whose parts are sound each by itself.
 
     Args:
-        file: where it is declared.
-        path: the pipeline in it.
-        pipeline: its declaration.
+        context: what all readers of the pipeline are given.
         env: its environment.
         eval_env: that of evaluations.
-        sink: takes every mistake.
     """
 
-    def __init__(
-        self,
-        file: SchemaFile,
-        path: tuple[str, ...],
-        pipeline: Pipeline,
-        env: PipelineEnv,
-        eval_env: PipelineEnv,
-        sink: Sink,
-    ) -> None:
-        self.file, self.path, self.pipeline = file, path, pipeline
-        self.env, self.eval_env, self.sink = env, eval_env, sink
+    def __init__(self, context: PipelineContext, env: PipelineEnv, eval_env: PipelineEnv) -> None:
+        super().__init__(context)
+        self.env, self.eval_env = env, eval_env
         self.envs = (env,) if eval_env is env else (env, eval_env)
 
     def check(

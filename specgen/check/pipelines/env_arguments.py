@@ -11,12 +11,11 @@ from specgen.check.param_values import shape_of_value
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, Fact
 from specgen.check.pipelines.model import Amount, SettingKind
-from specgen.check.pipelines.numbers import Numbers
-from specgen.check.pipelines.visible import Scopes
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.reader import PartReader
+from specgen.diagnostics import suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import time_limit_help
-from specgen.schema.load import SchemaFile, describe, to_data
+from specgen.schema.load import describe, to_data
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 from specgen.values import replace
@@ -27,21 +26,8 @@ _OWNER = "env"
 _FIELDS = frozenset(fact.name for fact in FIELDS.values())
 
 
-class EnvArguments:
-    """Reads the arguments of the environments of one pipeline.
-
-    Args:
-        file: where it is declared.
-        path: the pipeline.
-        scopes: what its names mean.
-        numbers: its hyper-parameters; one of an environment gives way where another one has its name.
-        sink: takes every mistake.
-    """
-
-    def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], scopes: Scopes, numbers: Numbers, sink: Sink
-    ) -> None:
-        self.file, self.path, self.scopes, self.numbers, self.sink = file, path, scopes, numbers, sink
+class EnvArguments(PartReader):
+    """Reads the arguments of the environments of one pipeline; their names give way to those of other numbers."""
 
     def given(self, env: PipelineEnv, place: tuple[str, ...], *, stays: str) -> PipelineEnv:
         """An environment with the arguments that it is named with.

@@ -148,7 +148,7 @@ class _Pipeline(PartReader):
             check_devices(self.file, self.path, devices, env, data, self.sink)
             if env.chat is not None:
                 values = tuple(one.values for one in arguments)
-                conversations = ConversationsCheck(self.file, self.path, pipeline, env, eval_env, self.sink)
+                conversations = ConversationsCheck(self.context, env, eval_env)
                 conversations.check(losses, values, data, optimizers, limits, workers, devices)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
@@ -233,7 +233,7 @@ class _Pipeline(PartReader):
         self, env: PipelineEnv | None, eval_env: PipelineEnv | None
     ) -> tuple[PipelineEnv | None, PipelineEnv | None]:
         """The environments with their arguments, whose names give way to those of all else that is a number."""
-        reader = EnvArguments(self.file, self.path, self.scopes, self.numbers, self.sink)
+        reader = EnvArguments(self.context)
         stays = "workers step environments of their own" if self.pipeline.workers is not None else ""
         stays = "only evaluations step the environment" if self.pipeline.is_recorded else stays
         same = eval_env is env

@@ -179,8 +179,24 @@ class UserFunctionPlan:
     protocol: str
 
 
+class EnvClassPlan:
+    """What all plans of classes of environments have."""
+
+    name: str
+
+    @property
+    def data(self) -> str:
+        """The name of its typed tensordicts."""
+        return f"{self.name}Data"
+
+    @property
+    def types(self) -> str:
+        """The name of the types of its specs."""
+        return f"{self.name}Specs"
+
+
 @dataclass(frozen=True)
-class ChatEnvPlan:
+class ChatEnvPlan(EnvClassPlan):
     """The class of an environment of conversations.
 
     Attributes:
@@ -201,19 +217,9 @@ class ChatEnvPlan:
     row_fields: Mapping[str, str]
     options: tuple[tuple[str, object], ...]
 
-    @property
-    def data(self) -> str:
-        """The name of its typed tensordicts."""
-        return f"{self.name}Data"
-
-    @property
-    def types(self) -> str:
-        """The name of the types of its specs."""
-        return f"{self.name}Specs"
-
 
 @dataclass(frozen=True)
-class ComposedChainPlan:
+class ComposedChainPlan(EnvClassPlan):
     """The class of a chain whose transforms are objects around its environment.
 
     Attributes:
@@ -238,16 +244,6 @@ class ComposedChainPlan:
     env: CallPlan
     transforms: tuple[CallPlan, ...]
 
-    @property
-    def data(self) -> str:
-        """The name of its typed tensordicts."""
-        return f"{self.name}Data"
-
-    @property
-    def types(self) -> str:
-        """The name of the types of its specs."""
-        return f"{self.name}Specs"
-
 
 @dataclass(frozen=True)
 class LearnerPlan:
@@ -271,7 +267,7 @@ class LearnerPlan:
 
 
 @dataclass(frozen=True)
-class EnvironmentPlan:
+class EnvironmentPlan(EnvClassPlan):
     """The class of an environment, or of a chain around one.
 
     Attributes:
@@ -339,13 +335,3 @@ class EnvironmentPlan:
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
     objects: tuple[tuple[str, CallPlan], ...] = ()
-
-    @property
-    def data(self) -> str:
-        """The name of its typed tensordicts."""
-        return f"{self.name}Data"
-
-    @property
-    def types(self) -> str:
-        """The name of the types of its specs."""
-        return f"{self.name}Specs"
