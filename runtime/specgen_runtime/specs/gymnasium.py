@@ -33,6 +33,7 @@ from specgen_runtime.typing import DEVICE_TYPING
 __all__ = [
     "NOT_ARRAYS",
     "UnsupportedSpaceError",
+    "has_parts",
     "import_gymnasium",
     "register_gym_spec_conversion",
     "space_kind",
@@ -133,6 +134,15 @@ def space_kind(space: Any) -> str:
         f"no spec describes the Gymnasium space {type(space).__name__}; supported are {', '.join(_KINDS)},"
         " and what register_gym_spec_conversion was told of"
     )
+
+
+def has_parts(space: Any) -> bool:
+    """Whether a space consists of others, each with values of its own: a Dict or a Tuple.
+
+    Raises:
+        UnsupportedSpaceError: as `space_kind`.
+    """
+    return space_kind(space) in ("Dict", "Tuple")
 
 
 def space_to_spec(

@@ -26,7 +26,7 @@ from specgen_runtime.envs.gym.space_mismatch import GymSpaceMismatch, compare_sp
 from specgen_runtime.envs.gym.values import NOT_RAISED, leaves_encoder, reward_tensor, value_encoder
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.rollout import RolloutOptions
-from specgen_runtime.specs.gymnasium import import_gymnasium
+from specgen_runtime.specs.gymnasium import has_parts, import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING, Array
 
 __all__ = ["GeneratedGymEnv"]
@@ -100,7 +100,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         specs = self._env_specs() or declared  # what `_gym_reset` and `_gym_step` give and take
         self._check_gym(specs)
         observations, actions = specs.observation, specs.action
-        self._single_observation = _is_leaf(self._gym.observation_space)
+        self._single_observation = not has_parts(self._gym.observation_space)
         if self._single_observation:
             spec = next(iter(observations.values(True, True)))
             encode = value_encoder(self._gym.observation_space, spec)
@@ -108,7 +108,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         else:
             self._encode_all = leaves_encoder(self._gym.observation_space, observations)
         action_space = self._gym.action_space
-        single_action = _is_leaf(action_space)
+        single_action = not has_parts(action_space)
         leaves = {() if single_action else as_tuple(key)[1:]: leaf for key, leaf in actions.items(True, True)}
         self._decode = leaves_decoder(action_space, leaves)
         self._row_format: RowFormat | None = None
@@ -380,7 +380,3 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 def _listed(observation: Any) -> tuple[Tensor, ...]:
     """What `_gym_reset` returns as a tuple, also where it is one tensor."""
     return observation if isinstance(observation, tuple) else (observation,)
-
-
-def _is_leaf(space: Any) -> bool:
-    return not hasattr(space, "spaces")

@@ -10,7 +10,7 @@ import torch
 from specgen_runtime.envs.gym.actions import action_leaves
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
-from specgen_runtime.specs.gymnasium import space_to_spec
+from specgen_runtime.specs.gymnasium import has_parts, space_to_spec
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["GymSpaceMismatch", "compare_spaces"]
@@ -58,7 +58,7 @@ def compare_spaces(
 
     expected: Mapping[Any, TensorSpec]
     found: Mapping[Any, TensorSpec]
-    if what == "action" and hasattr(space, "spaces"):
+    if what == "action" and has_parts(space):
         expected = {as_tuple(key): spec for key, spec in declared.items(True, True)}
         found = {(what, *place): spec_of(part) for place, part in action_leaves(space).items()}
     else:
