@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b1fafd96aab9ea4dc6a058bb80f0076f4cb2346143be7dadf35060f1084ff7c6
+# specgen: sha256=bf1909356b5ab11f005aeb675d29948df4660469950388086686692ce4176507
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -332,8 +332,10 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
                 rewards = multi_action_collect_rewards(next_reward)
                 self._write(collected, key.rewards, rewards)
 
-    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
+    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int, tolerant: bool) -> None:
         for key in self.keys_inv:
+            if tolerant and self._lacks(tensordict, *self._fields(self._takes, [key])):
+                continue
             chunk = self._require(tensordict, key.chunk)
             action = multi_action_action(self.steps, self._inner_rank(key.action), chunk, nth)
             self._write(root, key.action, action)

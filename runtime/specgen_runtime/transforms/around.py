@@ -113,22 +113,21 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
             raise ValueError(f"{type(self).__name__} needs at least 1 repetition, got {count}")
         return count
 
-    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
-        """Write the actions of a repetition into its root; without that they are held."""
+    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int, tolerant: bool) -> None:
+        """Write the actions of a repetition into its root; without that they are held.
+
+        Args:
+            tensordict: what the policy wrote.
+            root: what the environment is given.
+            nth: the number of the repetition.
+            tolerant: whether actions that the policy did not write are left out.
+        """
 
     def _inwards(self, outer: TensorDictBase) -> TensorDictBase:
         if type(self)._act is RepeatTransform._act:
             return super()._inwards(outer)
-        root, rows = outer.copy(), self.keys_inv
-        self._bound_inv = [
-            row
-            for row in rows
-            if all(peek(outer, key) is not None for key in self._fields(self._takes, [row]))
-        ]
-        try:
-            self._act(outer, root, 0)
-        finally:
-            self._bound_inv = rows
+        root = outer.copy()
+        self._act(outer, root, 0, True)
         return root
 
     def _until(
@@ -163,7 +162,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         folds, collects = self._fields(self._folds), self._fields(self._collects)
         given: Tensor | None = peek(tensordict, "_step")
         root = tensordict.copy()
-        self._act(tensordict, root, 0)
+        self._act(tensordict, root, 0, False)
         following = inner.step(root)
         folded = following.select(*folds)
         going = ~(inner.done_rows(following) | self._stops(tensordict, following, 0))
@@ -171,7 +170,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         collected = [self._collected(tensordict, following, None, 0)] if collects else []
         for nth in range(1, count):
             root = inner.next_root(root, following)
-            self._act(tensordict, root, nth)
+            self._act(tensordict, root, nth, False)
             if not inner.computes and not self._choose_rows(root, going, given, inner):
                 break
             latest = inner.step(root)

@@ -28,11 +28,12 @@ _BASES = {
 _TENSORDICT = named("TensorDictBase")
 _TENSORS = using("Iterator[Tensor]", "Iterator", "Tensor")
 _COUNTS = using("Iterator[Tensor | int]", "Iterator", "Tensor")
+_NUMBERS = {NTH: "int", "tolerant": "bool"}
 _METHODS: dict[Phase, tuple[str, tuple[str, ...], Text, str]] = {
     "until": ("_until", ("tensordict", "next_tensordict", NTH), _TENSORS, ""),
     "fold": ("_fold", ("tensordict", "next_tensordict", "acc", "folded", NTH), "None", "folded"),
     "collect": ("_collect", ("tensordict", "next_tensordict", "collected", NTH), "None", "collected"),
-    "action": ("_act", ("tensordict", "root", NTH), "None", "root"),
+    "action": ("_act", ("tensordict", "root", NTH, "tolerant"), "None", "root"),
     "skip": ("_skips", ("tensordict",), _TENSORS, ""),
     "reset_steps": ("_counts", ("tensordict_reset",), _COUNTS, ""),
 }
@@ -49,6 +50,7 @@ class MethodPlan:
         returns: its annotation.
         rows: the property that gives the records; empty where it reads no key.
         blocks: the calls, in order; what one without results returns is yielded.
+        needed: the keys without which a tolerant call passes a record over, as arguments; empty where none is tolerant.
     """
 
     name: str
@@ -56,6 +58,7 @@ class MethodPlan:
     returns: Text
     rows: str
     blocks: tuple[PhaseBlock, ...]
+    needed: str = ""
 
     @property
     def signature(self) -> str:
@@ -130,10 +133,11 @@ def _method(transform: CheckedTransform, phase: Phase, functions: list[PhaseFunc
     reads_keys = bool(target) or any(block.fetched or block.when for block in blocks)
     return MethodPlan(
         name,
-        tuple(Argument(arg, "int" if arg == NTH else _TENSORDICT) for arg in args),
+        tuple(Argument(arg, _NUMBERS.get(arg, _TENSORDICT)) for arg in args),
         returns,
         ("keys_inv" if phase == "action" else "keys") if reads_keys else "",
         blocks,
+        "*self._fields(self._takes, [key])" if "tolerant" in args else "",
     )
 
 

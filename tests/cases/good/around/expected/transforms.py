@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b5a54f960acdd4b665c20a85219538788d2cc56d176f1fc027f2039d3998a7d
+# specgen: sha256=5b770ccb5c1950c718f6b00c8dd86966008d5830efad8aa3aaddfab5875389f3
 """Declared in schemas/transforms."""
 
 from __future__ import annotations
@@ -384,8 +384,10 @@ class Ramp(RepeatTransform[RampKeys, RampInverseKeys]):
             reward = ramp_fold(next_reward, acc_reward)
             self._write(folded, key.reward, reward)
 
-    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int) -> None:
+    def _act(self, tensordict: TensorDictBase, root: TensorDictBase, nth: int, tolerant: bool) -> None:
         for key in self.keys_inv:
+            if tolerant and self._lacks(tensordict, *self._fields(self._takes, [key])):
+                continue
             v = self._require(tensordict, key.v)
             u = ramp_action(v, nth)
             self._write(root, key.u, u)
