@@ -232,6 +232,7 @@ class Evaluate(Declaration):
     Attributes:
         every: frames between two evaluations.
         episodes: episodes of each.
+        max_steps: steps after which an episode counts as it is.
         env: the environment, where it is not that of the pipeline.
         deterministic: whether the policy takes its likeliest action.
         of: the group of agents whose return it is that `stop` and the curve mean.
@@ -239,6 +240,7 @@ class Evaluate(Declaration):
 
     every: Quantity | None = None
     episodes: Quantity | None = None
+    max_steps: Quantity | None = None
     env: EnvArguments | None = None
     deterministic: bool = True
     of: str | None = None

@@ -97,6 +97,20 @@ def test_a_training_ends_after_its_updates(tmp_path: Path) -> None:
         assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == config.total_frames
 
 
+def test_episodes_of_evaluations_end_after_their_steps(tmp_path: Path) -> None:
+    """A resumed training may change the number."""
+    with trained(DQN, "evaluate: {max_steps: 7}", tmp_path) as module:
+        config = small_config(module)
+        assert config.evaluate_episode_steps == 7
+        module.train(config, folder=tmp_path / "run")
+        assert {row["evaluation"] for row in read_log(tmp_path / "run" / "log.csv")} == {
+            7
+        }  # a reward of 1 each
+        longer = small_config(module, total_frames=2 * config.total_frames, evaluate_episode_steps=5)
+        module.train(longer, folder=tmp_path / "run", resume=True)
+        assert read_log(tmp_path / "run" / "log.csv")[-1]["evaluation"] == 5
+
+
 def test_a_checkpoint_without_a_buffer_is_filled_again_before_updates(tmp_path: Path) -> None:
     with trained(DQN, "checkpoint: {buffer: false}", tmp_path) as module:
         config = small_config(module)

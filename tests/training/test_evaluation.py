@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, ExplorationType, GymEnv, SerialEnv, exploration_type
 from specgen_runtime.modules import QValueActor
-from specgen_runtime.training import evaluate
+from specgen_runtime.training import evaluate, evaluation
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.envs.cartpole import CartPole
@@ -65,6 +66,22 @@ def test_single_and_simulated_environments() -> None:
     both = SerialEnv(2, CartPoleTrain)
     assert 9 <= evaluate(both, lean, seed=1, episodes=5) <= 500
     assert evaluate(CartPoleTrain(batch_size=[3]), push_right, seed=1) < 15
+
+
+def test_episodes_without_end_are_counted_as_they_are_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def torque(*observed: Tensor) -> Tensor:
+        return torch.zeros(*observed[0].shape[:-1], 1)
+
+    monkeypatch.setattr(evaluation, "EPISODE_STEPS", 40)
+    with pytest.warns(UserWarning, match=r"5 of 5 episodes did not end in 40 steps.*StepCounter") as told:
+        mean = evaluate(Pendulum(batch_size=[3]), torque, seed=1, episodes=5)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (
+            evaluate(Pendulum(batch_size=[3]), torque, seed=1, episodes=5, max_steps=40) == mean
+        )  # as meant
+        evaluate(CartPoleTrain(batch_size=[3]), push_right, seed=1)  # they end
 
 
 def test_longest_episode() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, overload
@@ -18,7 +19,10 @@ from specgen_runtime.training.episode_returns import row_values, sum_dtype
 from specgen_runtime.training.state import global_random_state, set_global_random_state
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["evaluate", "evaluation_mode"]
+__all__ = ["EPISODE_STEPS", "evaluate", "evaluation_mode"]
+
+EPISODE_STEPS = 30_000
+"""Steps of an episode after which `evaluate` goes on, where nothing is said: more than Atari's limit of 27 000."""
 
 
 @overload
@@ -72,13 +76,17 @@ def evaluate(
         policy: what `EnvBase.rollout` takes.
         seed: of the environment, and of torch's global generators and those of the policy meanwhile.
         episodes: how many; None is one for each row of the batch.
-        max_steps: steps after which an episode counts as it is. None waits for its end.
+        max_steps: steps after which an episode counts as it is. None is `EPISODE_STEPS`, with a warning: a policy may
+            keep an environment without a step limit going for ever.
         returns: the key of the sum of rewards (`RewardSum`). Where the environment has it not, the reward beside it
             is summed; returns of several agents are averaged. Or such keys by name, one for each group of agents.
         exploration: how stochastic policies choose, or the name of it; by default their deterministic action.
 
     Returns:
         The mean return; by name, if `returns` has names.
+
+    Warns:
+        UserWarning: episodes had no end, and `max_steps` is None.
 
     Raises:
         ValueError: `episodes` or `max_steps` is less than 1.
@@ -93,7 +101,12 @@ def evaluate(
     with evaluation_mode(policy, seed), set_exploration_type(exploration):
         env.set_seed(seed)
         act = as_policy(env._env_layout, policy)
-        found = [_first_episodes(env, act, keys, max_steps) for _ in range(math.ceil(wanted / rows))]
+        most = EPISODE_STEPS if max_steps is None else max_steps
+        runs = [_first_episodes(env, act, keys, most) for _ in range(math.ceil(wanted / rows))]
+    found = [returns for returns, _ in runs]
+    endless = int((~torch.cat([over for _, over in runs])[:wanted]).sum())
+    if endless and max_steps is None:
+        _warn_of_endless(endless, wanted)
     means = [float(torch.cat(one)[:wanted].mean()) for one in zip(*found, strict=True)]
     return dict(zip(returns, means, strict=True)) if isinstance(returns, Mapping) else means[0]
 
@@ -102,9 +115,9 @@ def _first_episodes(
     env: EnvBase[Any, Any],
     act: Callable[[Any], Any],
     keys: tuple[tuple[str, ...], ...],
-    max_steps: int | None,
-) -> list[Tensor]:
-    """The returns of the first episode of each row, for each key: `[rows]`."""
+    max_steps: int,
+) -> tuple[list[Tensor], Tensor]:
+    """The returns of the first episode of each row, for each key, and whether it ended: all `[rows]`."""
     root = env.reset()
     over = torch.zeros(env.batch_size, dtype=torch.bool, device=env.device)
     totals = [torch.zeros(env.batch_size, dtype=sum_dtype(over.device), device=env.device) for _ in keys]
@@ -123,7 +136,16 @@ def _first_episodes(
             totals[index] = torch.where(over, total, now)
         over = over | row_values(next_["done"], over.dim())
         steps += 1
-    return [total.reshape(-1).cpu() for total in totals]
+    return [total.reshape(-1).cpu() for total in totals], over.reshape(-1).cpu()
+
+
+def _warn_of_endless(endless: int, wanted: int) -> None:
+    warnings.warn(
+        f"evaluate: {endless} of {wanted} episodes did not end in {EPISODE_STEPS} steps, and count with the rewards until "
+        "then. Give the environment a step limit (StepCounter(max_steps=...)), or say how long an episode is evaluated: "
+        "evaluate(..., max_steps=...), `evaluate: {max_steps: ...}` in a pipeline",
+        stacklevel=4,
+    )
 
 
 def _without_return(key: tuple[str, ...], next_: Any) -> str:

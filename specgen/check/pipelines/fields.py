@@ -175,4 +175,11 @@ STOP_HOURS = Fact(
 )
 EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
 EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")
+EVALUATE_STEPS = Fact(
+    "evaluate_episode_steps",
+    "int",
+    "steps after which an episode of an evaluation counts as it is",
+    _COUNT,
+    called="max_steps",
+)
 CHECKPOINT_EVERY = Fact("checkpoint_every", "int", "{unit} between two checkpoints", _COUNT, called="every")

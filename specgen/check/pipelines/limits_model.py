@@ -28,6 +28,7 @@ class Limits:
         stop_return: the mean return of an evaluation that ends it.
         evaluate_every: frames, or updates where those are counted, between two evaluations.
         episodes: episodes of an evaluation.
+        episode_steps: steps after which one of them counts as it is; None leaves it to `evaluate` of the runtime.
         deterministic: whether the policy takes its likeliest action there.
         checkpoint_every: frames, or updates, between two checkpoints.
         keep: how many checkpoints are kept.
@@ -42,6 +43,7 @@ class Limits:
     stop_return: Setting | None
     evaluate_every: Setting
     episodes: Setting
+    episode_steps: Setting | None
     deterministic: bool
     checkpoint_every: Setting
     keep: int

@@ -169,7 +169,7 @@ chains: {Train: {env: Pendulum, transforms: [{StepCounter: {max_steps: 200}}, Re
 pipelines: {PPO: {env: Train}}
 ```
 """,
-    without="The first evaluation never comes back, or no return is ever logged.",
+    without="Each evaluation takes 30,000 steps and says nothing of episodes, and no return is ever logged.",
 )
 
 ENDLESS_VALUES = Rule(

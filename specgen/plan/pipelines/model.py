@@ -115,6 +115,7 @@ class LoopPlan:
         filled: the condition under which a replay buffer is sampled.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
+        capped: the number of steps after which an episode of an evaluation counts as it is; empty without one.
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         logged: columns of the log of episodes that ended, each with its key; empty for returns alone.
@@ -141,6 +142,7 @@ class LoopPlan:
     filled: str
     multi_step: bool
     prioritized: bool
+    capped: str
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str

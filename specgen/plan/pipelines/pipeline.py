@@ -121,6 +121,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         else "len(parts.buffer) >= config.warm_up_frames",
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
+        capped="" if limits.episode_steps is None else limits.episode_steps.name,
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
@@ -269,6 +270,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
         limits.hours,
         limits.evaluate_every,
         limits.episodes,
+        limits.episode_steps,
         limits.checkpoint_every,
     ):
         if setting is not None:
