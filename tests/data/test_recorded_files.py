@@ -116,13 +116,14 @@ def test_arrays_of_numpy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", [npz, hdf5])
 def test_next_observations_are_those_of_the_next_row(tmp_path: Path, write: Callable[..., Path]) -> None:
-    """Those of a cut and of the last row are known to nobody, so that these are left out; behind an end nothing is to come."""
+    """Those of a cut and of the last row are known to nobody, so that these are left out, and the steps before them cut; behind an end nothing is to come."""
     arrays = flat()
     del arrays["next_observations"]
     data = load_recorded(write(tmp_path / ("data.npz" if write is npz else "data.h5"), **arrays), ENTRIES)
     assert data["action"].tolist() == [0, 1, 2, 3, 5, 6, 7]
     assert data["next", "terminated"].squeeze(-1).tolist() == [False, False, True, *[False] * 4]
-    assert not data["next", "truncated"].any()
+    assert data["next", "truncated"].squeeze(-1).nonzero().flatten().tolist() == [3, 6]
+    assert torch.equal(data["next", "done"], data["next", "terminated"] | data["next", "truncated"])
     going = ~data["next", "terminated"].squeeze(-1)
     expected = data["observation"] + torch.tensor([0.0, 1.0])
     assert torch.equal(data["next", "observation"][going], expected[going])
@@ -189,9 +190,10 @@ def test_what_is_missing_or_of_another_kind_is_named(tmp_path: Path) -> None:
             {"rewards": np.zeros(8)},
             "arrays of different numbers of rows: .*observations has 9, rewards has 8",
         ),
-        ({"terminals": np.full(9, 2)}, "flags are 0 or 1, got 2"),
+        ({"terminals": np.full(9, 2)}, "terminals must be 0 or 1, as truth values are, got 2"),
         ({"rewards": np.array(["a"] * 9)}, "rewards is of <U1, which is no number"),
-        ({"rewards": np.array([{}] * 9)}, "rewards holds no numbers"),
+        ({"rewards": np.array([{}] * 9)}, r"data.npz: rewards has no numbers that can be read"),
+        ({"actions": np.full(9, 2**63, np.uint64)}, "'action' has numbers that int64 does not hold"),
         ({"rewards": np.array(0.0)}, "rewards is one number, not one for each step"),
         ({name: array[:0] for name, array in flat().items()}, "holds no transitions"),
         (
@@ -237,6 +239,7 @@ def set_to(name: str, value: Any, episode: int = 1) -> Callable[[dict[str, Any],
             r"observations of episode_1 is float64 \[4\], of others float64 \[2\]",
         ),
         (set_to("actions", None), "episode_1 has no actions, which others have"),
+        (set_to("rewards", 1.0), "rewards of episode_1 has 0 rows, not 2, one a step"),
     ],
 )
 def test_episodes_that_do_not_fit(
@@ -263,6 +266,38 @@ def test_files_that_are_broken(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"not this")
     with pytest.raises(ValueError, match=rf"{name} is no"):
         load_recorded(tmp_path / name, ENTRIES)
+
+
+def test_arrays_of_numpy_that_are_broken(tmp_path: Path) -> None:
+    path = npz(tmp_path / "data.npz", **flat())
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.find(b"observations.npy") + 200] ^= 0xFF
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for broken, message in (
+        (b"", "is no file of `numpy.savez`"),
+        (whole[: len(whole) // 2], "is no file of `numpy.savez`"),
+        ((tmp_path / "one.npy").read_bytes(), "is no file of `numpy.savez`: it holds one array"),
+        (bytes(flipped), "data.npz: observations has no numbers that can be read"),
+    ):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=message):
+            load_recorded(path, ENTRIES)
+
+
+def test_links_in_hdf5(tmp_path: Path) -> None:
+    """Those that lead nowhere, or back, hold no arrays."""
+    h5py = pytest.importorskip("h5py")
+    path = hdf5(tmp_path / "data.hdf5", **flat())
+    with h5py.File(path, "a") as file:
+        file["nowhere"] = h5py.SoftLink("/missing")
+        group = file.create_group("group")
+        group["back"] = group
+    assert_all_steps(load_recorded(path, ENTRIES))
+    with h5py.File(path, "a") as file:
+        file["episode_0"] = h5py.SoftLink("/missing")
+    with pytest.raises(ValueError, match="episode_0 must be a group of arrays, got None"):
+        load_recorded(path, ENTRIES)
 
 
 def test_places_where_nothing_is(tmp_path: Path) -> None:

@@ -78,7 +78,9 @@ def _read(
         if isinstance(column, str):
             wrong.append(f"{key!r}{column}")
             continue
-        fitting = as_wanted(column, dtype, tuple(shape)) if source.converts else column
+        fitting = (
+            as_wanted(column, dtype, tuple(shape), f"{source.path}: {key!r}") if source.converts else column
+        )
         if fitting.dtype != dtype or fitting.shape != tuple(shape):
             wrong.append(
                 f"{key!r} must be {dtype} of shape {list(shape)} behind the batch, got {column.dtype} {list(column.shape)}"

@@ -15,7 +15,15 @@ from torch import Tensor
 
 from specgen_runtime.reported import ReportedError
 
-__all__ = ["Column", "RecordedDataError", "RecordedSource", "as_wanted", "dtype_of", "tensor_of"]
+__all__ = [
+    "Column",
+    "RecordedDataError",
+    "RecordedSource",
+    "as_wanted",
+    "dtype_of",
+    "tensor_of",
+    "truth_values",
+]
 
 Key = tuple[str, ...]
 
@@ -100,11 +108,11 @@ def dtype_of(found: np.dtype[np.generic], what: str) -> torch.dtype:
         raise RecordedDataError(f"{what} is of {found}, which is no number") from None
 
 
-def as_wanted(column: Column, dtype: torch.dtype, shape: tuple[int, ...]) -> Column:
+def as_wanted(column: Column, dtype: torch.dtype, shape: tuple[int, ...], said: str) -> Column:
     """A column as a training wants it, where that loses nothing but digits of a float; else as it is.
 
     Floats are rounded to another width, whole numbers widened to int64, numbers that are all 0 or 1 taken for truth values; and
-    one number a row is one of `[1]`.
+    one number a row is one of `[1]`. Where that is not so, `read` raises a RecordedDataError that says it of `said`.
     """
     taken = column
     if column.shape != shape and (*column.shape, 1) == shape:
@@ -114,17 +122,31 @@ def as_wanted(column: Column, dtype: torch.dtype, shape: tuple[int, ...]) -> Col
     floats = column.dtype.is_floating_point and dtype.is_floating_point
     whole = dtype == torch.int64 and not (column.dtype.is_floating_point or column.dtype == torch.bool)
     read = taken.read
+    if whole and column.dtype == torch.uint64:
+        return replace(taken, dtype=dtype, read=lambda: _signed(read(), said))
     if floats or whole:
         return replace(taken, dtype=dtype, read=lambda: read().to(dtype))
     if dtype == torch.bool:
-        return replace(taken, dtype=dtype, read=lambda: _truth_values(read()))
+        return replace(taken, dtype=dtype, read=lambda: truth_values(read(), said))
     return taken
 
 
-def _truth_values(found: Tensor) -> Tensor:
-    """Numbers that are all 0 or 1 as truth values."""
+def _signed(found: Tensor, said: str) -> Tensor:
+    """Numbers of uint64 as such of int64."""
+    made = found.to(torch.int64)
+    if (made < 0).any():
+        raise RecordedDataError(f"{said} has numbers that int64 does not hold")
+    return made
+
+
+def truth_values(found: Tensor, said: str) -> Tensor:
+    """Numbers that are all 0 or 1 as truth values.
+
+    Raises:
+        RecordedDataError: one is another; the message says it of `said`.
+    """
     made = found != 0
     if not torch.equal(made.to(found.dtype), found):
         other = found[made.to(found.dtype) != found].flatten()[0].item()
-        raise RecordedDataError(f"flags are 0 or 1, got {other}")
+        raise RecordedDataError(f"{said} must be 0 or 1, as truth values are, got {other}")
     return made

@@ -43,7 +43,7 @@ class EpisodeFile(RecordedSource):
             (name for name, number in numbered.items() if number.isdecimal()),
             key=lambda name: int(numbered[name]),
         )
-        self._episodes = {name: hdf5_arrays(file[name]) for name in order}
+        self._episodes = {name: self._group(file, name) for name in order}
         self._lengths = {name: self._length(name) for name in order}
         self.frames = sum(self._lengths.values())
         self._known = set(next(iter(self._episodes.values()), ()))
@@ -84,12 +84,20 @@ class EpisodeFile(RecordedSource):
         usual: dict[Key, Key] = {("action",): ("actions",), ("observation",): ("observations",)}
         return usual.get(key, ("observations", *key)), False
 
+    def _group(self, file: Any, name: str) -> dict[Key, Any]:
+        group = file.get(name)
+        if not hasattr(group, "items"):
+            raise RecordedDataError(f"{self.path}: {name} must be a group of arrays, got {group!r}")
+        return hdf5_arrays(group)
+
     def _length(self, name: str) -> int:
         arrays = self._episodes[name]
         for flag in (("rewards",), ("terminations",), ("truncations",)):
-            if flag in arrays:
+            if flag in arrays and arrays[flag].shape:
                 return int(arrays[flag].shape[0])
-        raise RecordedDataError(f"{self.path}: {name} has no `rewards`, which say how many steps it has")
+        raise RecordedDataError(
+            f"{self.path}: {name} has no `rewards` of one number a step, which say how many steps it has"
+        )
 
     def _column(self, name: Key, *, later: bool) -> Column:
         """An entry of all episodes, of the rows behind if `later`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from specgen_runtime.data.recorded_columns import (
     RecordedSource,
     dtype_of,
     tensor_of,
+    truth_values,
 )
 
 __all__ = ["FlatFile", "hdf5_arrays", "npz_arrays"]
@@ -37,14 +40,16 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
 
 
 def hdf5_arrays(file: Any) -> dict[Key, Any]:
-    """The arrays of an open HDF5 file, by their path."""
-    return dict(_arrays(file, ()))
+    """The arrays of an open HDF5 file or group, by their path; without links that lead nowhere, or back."""
+    return dict(_arrays(file, (), ()))
 
 
-def _arrays(group: Any, path: Key) -> Iterator[tuple[Key, Any]]:
+def _arrays(group: Any, path: Key, above: tuple[Any, ...]) -> Iterator[tuple[Key, Any]]:
     for name, found in group.items():
+        if found is None or found in above:
+            continue
         if hasattr(found, "items"):
-            yield from _arrays(found, (*path, name))
+            yield from _arrays(found, (*path, name), (*above, found))
         else:
             yield (*path, name), found
 
@@ -53,24 +58,32 @@ def npz_arrays(path: Path) -> tuple[dict[Key, Any], Callable[[], None]]:
     """The arrays of a file of `numpy.savez`, each of which is read when it is asked for, and what closes it."""
     try:
         file = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except _BROKEN as error:
         raise RecordedDataError(f"{path} is no file of `numpy.savez`: {error}") from error
-    return {(name,): _Member(file, name) for name in file.files}, file.close
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise RecordedDataError(f"{path} is no file of `numpy.savez`: it holds one array without a name")
+    return {(name,): _Member(path, file, name) for name in file.files}, file.close
+
+
+_BROKEN = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What reading a file of `numpy.savez` raises that is another, or broken, or holds pickled objects."""
 
 
 class _Member:
     """An array of an .npz file, which is read once and only if something asks for it."""
 
-    def __init__(self, file: Any, name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, path: Path, file: Any, name: str) -> None:
+        self._path, self._file, self._name = path, file, name
         self._read: Any = None
 
     def _array(self) -> Any:
         if self._read is None:
             try:
                 self._read = self._file[self._name]
-            except ValueError as error:  # objects are pickled
-                raise RecordedDataError(f"{self._name} holds no numbers: {error}") from error
+            except _BROKEN as error:
+                raise RecordedDataError(
+                    f"{self._path}: {self._name} has no numbers that can be read: {error}"
+                ) from error
         return self._read
 
     @property
@@ -90,7 +103,7 @@ class FlatFile(RecordedSource):
     """Arrays of one row a step.
 
     Where no array has the observations after the steps, they are those of the next row: a step that is cut off (a timeout), and the
-    last one, has none and is left out. After one that ends the episode nothing is to come: what was observed before it stands there.
+    last one, has none and is left out; the step before it is the last that is known of its episode, which is truncated there. After one that ends the episode nothing is to come: what was observed before it stands there.
 
     Args:
         path: where they are.
@@ -118,10 +131,11 @@ class FlatFile(RecordedSource):
         found: dict[Key, Column | str] = {}
         for key in wanted:
             if key in at:
-                found[key] = self._column(at[key])
+                left_out = key == _TRUNCATED and self._rows is not None
+                found[key] = Column(torch.bool, (), self._cut) if left_out else self._column(at[key])
             elif key == _DONE and _TERMINATED in at:
                 found[key] = Column(
-                    torch.bool, (), lambda: self._chosen(self._flag(_TERMINATED) | self._flag(_TRUNCATED))
+                    torch.bool, (), lambda: self._chosen(self._flag(_TERMINATED)) | self._cut()
                 )
             elif key not in followed:
                 found[key] = _missing(key, named)
@@ -163,7 +177,16 @@ class FlatFile(RecordedSource):
             raise RecordedDataError(
                 f"{self.path}: {'.'.join(name)} is {list(found.shape)}, not one flag a row"
             )
-        return found.reshape(-1) != 0
+        return truth_values(found.reshape(-1), f"{self.path}: {'.'.join(name)}")
+
+    def _cut(self) -> Tensor:
+        """Where episodes are truncated: at the last step that is known of one, too, if others behind it are left out."""
+        cut = self._chosen(self._flag(_TRUNCATED))
+        if self._rows is None:
+            return cut
+        there = torch.zeros(self._all + 1, dtype=torch.bool)
+        there[self._rows] = True
+        return cut | ~(there[self._rows + 1] | self._flag(_TERMINATED)[self._rows])
 
     def _leave_out(self) -> None:
         """Leave out the steps after which nobody knows what was observed."""
