@@ -137,6 +137,24 @@ def test_an_entry_of_the_users_own_is_repeated(monkeypatch: pytest.MonkeyPatch) 
     assert_identical(found, rolled())
 
 
+@pytest.mark.parametrize("name", ["one", "batch"])
+@pytest.mark.parametrize("change", [torch.Tensor.int, torch.Tensor.float, lambda count: count[..., 0]])
+def test_counts_of_another_kind_are_told(name: str, change: Callable[[Any], Any]) -> None:
+    env = with_step_limit(MADE[name](), 4)
+    root = env.reset()
+    root["step_count"] = change(root["step_count"])
+    with pytest.raises(
+        (TypeError, RuntimeError), match=r"TransformedEnv\._step: '(step_count|done)' must be"
+    ):
+        env.rollout(6, auto_reset=False, tensordict=root, break_when_any_done=False)
+
+
+def test_no_environments() -> None:
+    env = with_step_limit(CartPole(batch_size=[0]), 2)
+    data = env.rollout(5, break_when_any_done=False)
+    assert data["next", "step_count"].shape == (0, 5, 1)
+
+
 def test_who_has_to_see_steps_sees_them() -> None:
     env = with_step_limit(CartPole(), 5)
     assert whole(env) is not None

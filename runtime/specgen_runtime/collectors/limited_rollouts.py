@@ -55,10 +55,23 @@ class LimitedSteps(RolloutSteps):
             known: set[Any] = {*base.observation_keys, *flags}
             if policy is None or len(policy.out_keys) > 1 or not known.issuperset(policy.in_keys):
                 return None
-        if root is not None and (type(root) is not TensorDict or "step_count" not in root):
+        if not env.batch_size.numel() or (root is not None and not _is_counted(env, root)):
             return None
         limit: Any = env.transform
         return _LimitedRollout(env, limit.max_steps, root, options)
+
+
+def _is_counted(env: TransformedEnv[Any], root: Any) -> bool:
+    """Whether a root has the count of steps as the environment writes it; of another, stepping tells what is wrong."""
+    if type(root) is not TensorDict:
+        return False
+    count = root.get("step_count", None)
+    return (
+        isinstance(count, Tensor)
+        and count.dtype == torch.int64
+        and count.shape == (*env.batch_size, 1)
+        and (env.device is None or count.device == env.device)
+    )
 
 
 class _LimitedRollout(FlatRollout):
