@@ -53,6 +53,29 @@ def test_passes_end_where_the_policy_has_moved_far(when: str, tmp_path: Path) ->
         )
 
 
+def test_a_metric_of_each_sample_is_logged_as_its_mean_and_ends_passes(tmp_path: Path) -> None:
+    changes = "loss: {KLPENPPOLoss: {}}\n    data: {on_policy: {until: kl > 0.5}}"
+    with trained(PPO, changes, tmp_path) as module:
+        parts = module.Training(small_config(module, num_steps=8))
+        with torch.no_grad():
+            batch = parts.env.rollout(8, parts.policy, break_when_any_done=False)
+        parts.estimator(batch)
+        batch = batch.reshape(-1)
+        torch.manual_seed(1)
+        kl = parts.loss(batch)["kl"]
+        assert kl.shape == batch.shape
+        torch.manual_seed(1)
+        assert torch.equal(module.update(parts, batch).kl, kl.mean())
+        updates = {}
+        for bound in (-1e9, 1e9):
+            config = small_config(module, max_kl=bound)
+            module.train(config, folder=tmp_path / f"{bound}")
+            last = read_log(tmp_path / f"{bound}" / "log.csv")[-1]
+            updates[bound] = last["updates"]
+            assert isinstance(last["kl"], float)
+        assert updates[-1e9] < updates[1e9]
+
+
 @pytest.mark.parametrize("when", ["batch", "epoch"])
 def test_minibatches_may_be_of_neighbours(when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing draws their order, and nothing of it is in a checkpoint."""

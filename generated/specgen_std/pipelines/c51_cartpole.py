@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ffaf58039b1bf8bbbede962d53e4eb8d05ef107e783af8fdd4bb0a3a897d039
+# specgen: sha256=24e70752c550a5b9cde80ad84ce7995ac292a8455706171cb7ec9d9da3cf2429
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class C51CartPoleConfig:
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
         device_param("device", self.device)
+        if self.v_min >= self.v_max:
+            raise ValueError(f"v_min must be below v_max, got {self.v_min}")
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:

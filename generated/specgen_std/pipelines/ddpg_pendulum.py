@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7a7ed320ba13a9b9617f9f908da03716706616eae0afecbb51a9b210643d922a
+# specgen: sha256=f6e51737d52591ae80c358c61e2095ad54185be8e2f37be2ab072e72ed4425ce
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -221,6 +221,9 @@ class DDPGPendulumMetrics(NamedTuple):
     loss_value: Tensor
     pred_value_max: Tensor
     target_value_max: Tensor
+    pred_value: Tensor
+    target_value: Tensor
+    td_error: Tensor
 
 
 def update(parts: DDPGPendulum, batch: TensorDictBase) -> DDPGPendulumMetrics:
@@ -243,6 +246,9 @@ def update(parts: DDPGPendulum, batch: TensorDictBase) -> DDPGPendulumMetrics:
         loss_value=losses["loss_value"].detach(),
         pred_value_max=losses["pred_value_max"].detach(),
         target_value_max=losses["target_value_max"].detach(),
+        pred_value=losses["pred_value"].detach().mean(),
+        target_value=losses["target_value"].detach().mean(),
+        td_error=losses["td_error"].detach().mean(),
     )
 
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7635668c86f37122012681444d7733c9719e1060bd3f1f9901cc0529d42d418a
+# specgen: sha256=2a52ba51209d6bbe33af8166de101c1b5164d0d8eafbffb5f02c7688673f5b53
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -247,6 +247,9 @@ class DDPGPendulumRecordedMetrics(NamedTuple):
     loss_value: Tensor
     pred_value_max: Tensor
     target_value_max: Tensor
+    pred_value: Tensor
+    target_value: Tensor
+    td_error: Tensor
 
 
 def update(parts: DDPGPendulumRecorded, batch: TensorDictBase) -> DDPGPendulumRecordedMetrics:
@@ -269,6 +272,9 @@ def update(parts: DDPGPendulumRecorded, batch: TensorDictBase) -> DDPGPendulumRe
         loss_value=losses["loss_value"].detach(),
         pred_value_max=losses["pred_value_max"].detach(),
         target_value_max=losses["target_value_max"].detach(),
+        pred_value=losses["pred_value"].detach().mean(),
+        target_value=losses["target_value"].detach().mean(),
+        td_error=losses["td_error"].detach().mean(),
     )
 
 

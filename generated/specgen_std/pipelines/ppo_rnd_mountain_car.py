@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6cdd36e9f77fde7f6f430560cc491629ff80e20b079a278baa6380f88a54ce82
+# specgen: sha256=f6015b6c6ec02e5e3ee99e3cb213b3bab5e2acaae1aa538721aeff8cbbb37248
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -257,6 +257,7 @@ class PPORNDMountainCarMetrics(NamedTuple):
     agent_max_ratio: Tensor
     agent_mean_ratio: Tensor
     novelty_loss_predictor: Tensor
+    novelty_prediction_error: Tensor
     agent_grad_norm: Tensor
     """the norm of the gradients before they are scaled down"""
 
@@ -297,6 +298,7 @@ def update(parts: PPORNDMountainCar, batch: TensorDictBase) -> PPORNDMountainCar
         agent_max_ratio=agent_losses["max_ratio"].detach(),
         agent_mean_ratio=agent_losses["mean_ratio"].detach(),
         novelty_loss_predictor=novelty_losses["loss_predictor"].detach(),
+        novelty_prediction_error=novelty_losses["prediction_error"].detach().mean(),
         agent_grad_norm=agent_grad_norm,
     )
 

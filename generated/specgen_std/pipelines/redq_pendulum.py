@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eb65c18adc17d0ffe2ff14e1b8104ebe4c9b8d1062fe8202a3439f7b6b9f317b
+# specgen: sha256=a2f8be7cccfe03689e95718cb80b2f66ce364187d7db713ae4086dcc2ddcf6e0
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -241,6 +241,10 @@ class REDQPendulumMetrics(NamedTuple):
     loss_alpha: Tensor
     alpha: Tensor
     entropy: Tensor
+    state_action_value_actor: Tensor
+    action_log_prob_actor: Tensor
+    next_state_value: Tensor
+    target_value: Tensor
 
 
 def update(parts: REDQPendulum, batch: TensorDictBase, *, updates: int) -> REDQPendulumMetrics:
@@ -271,6 +275,10 @@ def update(parts: REDQPendulum, batch: TensorDictBase, *, updates: int) -> REDQP
         loss_alpha=losses["loss_alpha"].detach(),
         alpha=losses["alpha"].detach(),
         entropy=losses["entropy"].detach(),
+        state_action_value_actor=losses["state_action_value_actor"].detach().mean(),
+        action_log_prob_actor=losses["action_log_prob_actor"].detach().mean(),
+        next_state_value=losses["next_state_value"].detach().mean(),
+        target_value=losses["target_value"].detach().mean(),
     )
 
 

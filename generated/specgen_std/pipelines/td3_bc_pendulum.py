@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=043201bbcbabd0f7a357cde7e8a52b04e659d47971912141d111254cd456b8c5
+# specgen: sha256=f5b88ace1d5d9c77b9895f43e49c52a359caf242992c8dd501a81bc18cf3c254
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -185,6 +185,10 @@ class TD3BCPendulumMetrics(NamedTuple):
     loss_qvalue: Tensor
     bc_loss: Tensor
     lmbd: Tensor
+    pred_value: Tensor
+    state_action_value_actor: Tensor
+    next_state_value: Tensor
+    target_value: Tensor
 
 
 def update(parts: TD3BCPendulum, batch: TensorDictBase, *, updates: int) -> TD3BCPendulumMetrics:
@@ -212,6 +216,10 @@ def update(parts: TD3BCPendulum, batch: TensorDictBase, *, updates: int) -> TD3B
         loss_qvalue=losses["loss_qvalue"].detach(),
         bc_loss=losses["bc_loss"].detach(),
         lmbd=losses["lmbd"].detach(),
+        pred_value=losses["pred_value"].detach().mean(),
+        state_action_value_actor=losses["state_action_value_actor"].detach().mean(),
+        next_state_value=losses["next_state_value"].detach().mean(),
+        target_value=losses["target_value"].detach().mean(),
     )
 
 

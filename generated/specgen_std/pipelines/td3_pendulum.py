@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4eeffbcea042ab33771ca449dc6d31b92c6931657df34cb97770dff1eb9f342
+# specgen: sha256=53362ad43bc8be01f65f808f3a9e7c13e4daceca190f6e6b95745554e51487d8
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -237,6 +237,10 @@ class TD3PendulumMetrics(NamedTuple):
 
     loss_actor: Tensor
     loss_qvalue: Tensor
+    pred_value: Tensor
+    state_action_value_actor: Tensor
+    next_state_value: Tensor
+    target_value: Tensor
 
 
 def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3PendulumMetrics:
@@ -262,6 +266,10 @@ def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3Pen
     return TD3PendulumMetrics(
         loss_actor=losses["loss_actor"].detach(),
         loss_qvalue=losses["loss_qvalue"].detach(),
+        pred_value=losses["pred_value"].detach().mean(),
+        state_action_value_actor=losses["state_action_value_actor"].detach().mean(),
+        next_state_value=losses["next_state_value"].detach().mean(),
+        target_value=losses["target_value"].detach().mean(),
     )
 
 

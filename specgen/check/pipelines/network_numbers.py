@@ -65,6 +65,8 @@ class NetworkNumbers(PartReader):
             message = f"`{self.loss}` takes the probabilities of {size} values, got {atoms.default:g}"
             self.sink.add(forms.SUPPORT.at(atoms.span, message, help=f"write `atoms: {size}`"))
             return None
+        if isinstance(size, int):
+            atoms = self.numbers.exactly(atoms, size)
         return ValueSupport(atoms, low, high)
 
     def orthogonal(self) -> tuple[Setting, Setting] | None:

@@ -94,6 +94,12 @@ class Numbers:
         assert node is not None
         return self._kept(fact, bool(node.value), node.span, owner)
 
+    def exactly(self, setting: Setting, number: int) -> Setting:
+        """A setting that another declaration fixes: a configuration has no other number there."""
+        made = replace(setting, range=((">=", number), ("<=", number)))
+        self.settings[made.name] = made
+        return made
+
     def _span(self) -> Span:
         return self.file.key_span(*self.path)
 

@@ -35,7 +35,7 @@ def read_until(
     known = {
         part_name(loss.name, name): loss.part(name)
         for loss in losses
-        for name in (*loss.terms, *loss.metrics)
+        for name in (*loss.terms, *loss.metrics, *loss.each)
     }
     if metric.path not in known:
         span = node.span_of(metric.start, metric.end)

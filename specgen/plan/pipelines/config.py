@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
+from specgen.check.pipelines.heads_model import QValueHead, ValueSupport
 from specgen.check.pipelines.model import CheckedPipeline, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
@@ -65,6 +66,7 @@ def _number(setting: Setting, bound: float) -> float:
 def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     """What numbers are to each other."""
     yield from _noise_that_dies_out(pipeline)
+    yield from _rising_supports(pipeline)
     data = pipeline.data
     if pipeline.workers is not None and not isinstance(data, RecordedData):
         count = pipeline.workers.count.name
@@ -176,6 +178,16 @@ def _noise_that_dies_out(pipeline: CheckedPipeline) -> Iterator[str]:
         product = " * ".join(f"self.{exploration.settings[name].name}" for name in ("theta", "dt"))
         text = f"{product.replace('self.', '')} must be below 2, or the noise never dies out, got "
         yield f"if {product} >= 2:\n    raise ValueError({formatted(text, product)})"
+
+
+def _rising_supports(pipeline: CheckedPipeline) -> Iterator[str]:
+    """That the values whose probabilities a network gives rise."""
+    for network in pipeline.networks:
+        head = network.head
+        if isinstance(head, QValueHead) and isinstance(head.distribution, ValueSupport):
+            low, high = head.distribution.low.name, head.distribution.high.name
+            text = f"{low} must be below {high}, got "
+            yield f"if self.{low} >= self.{high}:\n    raise ValueError({formatted(text, f'self.{low}')})"
 
 
 def _whole_environments(data: OnPolicyData, parts: Setting) -> str:

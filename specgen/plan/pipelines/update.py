@@ -88,6 +88,7 @@ def _loss(loss: PipelineLoss) -> LossPlan:
     metrics = [
         (loss.part(name), f"{losses}[{literal(name)}].detach()") for name in (*loss.terms, *loss.metrics)
     ]
+    metrics += [(loss.part(name), f"{losses}[{literal(name)}].detach().mean()") for name in loss.each]
     for name, (entry, part) in loss.by_part.items():
         metrics.append((loss.part(name), f"{losses}[{key_text(entry)}][{key_text(part)}].mean()"))
     return LossPlan(loss.part("loss"), losses, output_of(loss), tuple(metrics))

@@ -80,10 +80,16 @@ def update(parts: Crossings, batch: TensorDictBase) -> CrossingsMetrics:
         robot_loss_value=robot_losses["loss_value"].detach(),
         robot_pred_value_max=robot_losses["pred_value_max"].detach(),
         robot_target_value_max=robot_losses["target_value_max"].detach(),
+        robot_pred_value=robot_losses["pred_value"].detach().mean(),
+        robot_target_value=robot_losses["target_value"].detach().mean(),
+        robot_td_error=robot_losses["td_error"].detach().mean(),
         walker_loss_actor=walker_losses["loss_actor"].detach(),
         walker_loss_value=walker_losses["loss_value"].detach(),
         walker_pred_value_max=walker_losses["pred_value_max"].detach(),
         walker_target_value_max=walker_losses["target_value_max"].detach(),
+        walker_pred_value=walker_losses["pred_value"].detach().mean(),
+        walker_target_value=walker_losses["target_value"].detach().mean(),
+        walker_td_error=walker_losses["td_error"].detach().mean(),
     )
 
 
