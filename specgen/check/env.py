@@ -28,7 +28,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type
-from specgen.expr.sizes import ANY_DIMS
+from specgen.expr.sizes import ANY_DIMS, Dims
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
@@ -363,13 +363,22 @@ class EnvChecker:
                         f"reward `{dotted(key)}` has shape {list(dims)}, but its done flags have shape {list(flags)}",
                         help=f'declare `done: ["", {group}]` and {self._ended(group)}'
                         if group
-                        else "a reward at the root is one number: reduce it, or nest it in a group",
+                        else f"a reward at the root is one number: {_one_number(dims)}, or nest it in a group",
                     )
                 )
 
     def _ended(self, group: str) -> str:
         """What else is to be done for the flags of a group."""
         return f"assign `{group}.terminated`"
+
+
+def _one_number(dims: Dims) -> str:
+    """How one number is made of what has these dimensions."""
+    return (
+        f"take its element, `(…)[{', '.join('0' * len(dims))}]`"
+        if set(dims) == {1}
+        else "reduce it, `sum(…)`"
+    )
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:

@@ -20,7 +20,7 @@ from specgen.check.param_values import (
     range_of,
     shape_of_value,
 )
-from specgen.check.reads import broken_reads, misplaced_reads
+from specgen.check.reads import Assignment, broken_reads, misplaced_reads
 from specgen.check.specs import parse_spec
 from specgen.check.statements import made_statement
 from specgen.diagnostics import Sink
@@ -43,7 +43,7 @@ class _DrawNames:
     functions: Mapping[str, Function]
     broken: frozenset[str]
     absent: Mapping[str, str]
-    later: Mapping[str, Scalar]
+    later: Mapping[str, Assignment]
 
 
 def differing(params: Mapping[str, Any]) -> dict[str, Param]:
@@ -104,7 +104,7 @@ def check_per_env(
     for name, param in pending.items():
         here = (*path, "params", name)
         behind = list(pending)[list(pending).index(name) :]
-        names = _DrawNames(scope, functions, frozenset(lost), absent, _keys(file, here[:-1], behind))
+        names = _DrawNames(scope, functions, frozenset(lost), absent, _entries(file, here[:-1], behind))
         made = _check(file, here, name, param, dims, names, sink)
         if made is None or made.entry is None:
             lost.add(name)
@@ -181,11 +181,11 @@ def _draw(
     return None if typed is None else (expr, source, typed)
 
 
-def _keys(file: SchemaFile, path: tuple[str, ...], names: Collection[str]) -> dict[str, Scalar]:
-    """The keys of `names` in the mapping at `path`."""
+def _entries(file: SchemaFile, path: tuple[str, ...], names: Collection[str]) -> dict[str, Assignment]:
+    """The entries of `names` in the mapping at `path`."""
     node = file.node(*path)
     entries = node.entries if isinstance(node, MappingNode) else ()
-    return {key.text: key for key, _ in entries if key.text in names}
+    return {key.text: (key, value) for key, value in entries if key.text in names}
 
 
 def _spec(

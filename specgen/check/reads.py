@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
+from specgen.check.unread import expression_of
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr import Binding, Expr, Function, infer
+from specgen.expr import Binding, Expr, Function, infer, parse
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.tree import Call, Name, calls_in, names_read_or_called, subexpressions
 from specgen.expr.unknown import each_name_once
-from specgen.source import Scalar
+from specgen.source import Node, Scalar
 from specgen.values import replace
+
+Assignment: TypeAlias = tuple[Scalar, Node]
+"""A name that is assigned, and what."""
 
 
 def broken_reads(expr: Expr, broken: Collection[str]) -> bool:
@@ -25,7 +30,7 @@ def misplaced_reads(
     source: Scalar,
     known: Collection[str],
     absent: Mapping[str, str],
-    later: Mapping[str, Scalar],
+    later: Mapping[str, Assignment],
     sink: Sink,
 ) -> bool:
     """Report reads of names that exist, but not here.
@@ -54,10 +59,36 @@ def misplaced_reads(
         elif name.path in absent:
             sink.add(rules.UNDEFINED.at(span, f"`{name.path}` is not known here", help=absent[name.path]))
         else:
-            notes = [Note("it is assigned here", later[name.path].span)]
+            notes = [Note("it is assigned here", later[name.path][0].span)]
             message = f"`{name.path}` is read before it is assigned"
-            sink.add(rules.UNDEFINED.at(span, message, notes=notes, help="assign it above this line"))
+            help = "assign it above this line"
+            if own := _circle(name.path, source, later):
+                message = f"`{name.path}` is computed from itself"
+                if own != name.path:
+                    message = f"`{own}` reads `{name.path}`, which is computed from `{own}`"
+                help = "let one of them do without the other"
+                if own == name.path:
+                    notes, help = [], "read another value, or give this one another name"
+            sink.add(rules.UNDEFINED.at(span, message, notes=notes, help=help))
     return bool(found)
+
+
+def _circle(read: str, source: Scalar, later: Mapping[str, Assignment]) -> str | None:
+    """The name that is assigned `source`, if what it reads is computed from it; None where an order would do."""
+    read_by = {name: _reads(node) for name, (_, node) in later.items()}
+    own = next((name for name, (_, node) in later.items() if expression_of(node) is source), None)
+    seen, found = set[str](), {read}
+    while found:
+        seen |= found
+        found = {one for name in found for one in read_by.get(name, ())} - seen
+    return own if own in seen else None
+
+
+def _reads(node: Node) -> frozenset[str]:
+    """The names that an assigned expression reads or calls."""
+    source = expression_of(node)
+    expr = None if source is None else parse(source, Sink())
+    return frozenset() if expr is None else frozenset(name.path for name in names_read_or_called(expr))
 
 
 def unknown_reads(

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
-from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
+from specgen.check.reads import Assignment, broken_reads, misplaced_reads, unknown_reads
 from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink, Span, as_question, did_you_mean
 from specgen.diagnostics.rules import devices as done_rules
@@ -148,7 +148,7 @@ def check_section(
     broken = {*section.broken, *(f"next.{name}" for name in section.broken)}
     broken |= {name for name in node.lost if node.key(name) is None}
     statements: list[Statement] = []
-    later: dict[str, Scalar] = {key.text: key for key, _ in node.entries}
+    later = {key.text: (key, value) for key, value in node.entries}
     for index, (key, value) in enumerate(node.entries):
         if index:
             later.pop(node.entries[index - 1][0].text, None)
@@ -262,11 +262,11 @@ def _unknown(
     value: Scalar,
     scope: Mapping[str, Binding],
     broken: Collection[str],
-    behind: Iterable[tuple[Scalar, object]],
+    behind: Iterable[Assignment],
     sink: Sink,
 ) -> None:
     """Report the names in an expression that can't be typed, as something in it has a mistake of its own."""
-    later = {other.text: other for other, _ in behind}
+    later = {key.text: (key, assigned) for key, assigned in behind}
     known = {*scope, *broken}
     misplaced_reads(expr, value, known, section.absent, later, sink)
     unknown_reads(expr, value, scope, section.functions, {*broken, *section.absent, *later}, sink)

@@ -55,7 +55,8 @@ def _formatted(texts: Iterable[str]) -> list[str]:
         check=False,
     )
     if done.returncode != 0:
-        raise FormatError(done.stderr.strip())
+        said = done.stderr.strip() or done.stdout.strip()
+        raise FormatError(said or f"ruff ended with {done.returncode} and no message")
     return [text.strip("\n") + "\n" for text in done.stdout.split(between)]
 
 

@@ -314,20 +314,26 @@ def _braces_help(
             return f"write `{{{found.text}: {{}}}}`"
         return f"write `{{{found.text}: …}}`, with its value"
     number = _number(found)
-    of_number = fields[0] if len(fields) == 1 else "lr" if "lr" in fields else None
+    of_number = next((one for one in fields if len(fields) == 1 or one in _OF_NUMBERS), None)
     if of_number is not None and number is not None:
         return f"write `{{{of_number}: {number}}}`"
     return near or (f"its fields are {', '.join(fields)}" if fields else None)
 
 
+_OF_NUMBERS = ("lr", "every")
+"""Fields of which people write the value alone: `checkpoint: 10_000`."""
+
+
 def _number(found: Scalar) -> str | None:
-    """A number as it is written, also of one that YAML takes for text: `1e-3`."""
-    if isinstance(found.value, int | float):
+    """A number as it is written, also of one that YAML takes for text: `1e-3`, `10_000`."""
+    if isinstance(found.value, int | float) or _GROUPED.fullmatch(found.text):
         return found.text
     return repr(float(found.text)) if _POWER.fullmatch(found.text) else None
 
 
 _POWER = re.compile(r"\d+(\.\d*)?e[+-]?\d{1,2}")
+
+_GROUPED = re.compile(r"[1-9]\d{0,2}(_\d{3})+")
 
 _READ = {"int_type": Scalar.as_int, "float_type": Scalar.as_float, "bool_type": Scalar.as_bool}
 """How a scalar of a kind is read: the reader says what is wrong with the text, and what to write."""

@@ -22,7 +22,7 @@ from specgen.diagnostics.rules.yaml import (
 from specgen.source.brackets import balance, end_of_expression, looks_cut
 from specgen.source.characters import refused, refused_in
 from specgen.source.nodes import Mapping, Node, Origin, Scalar, Sequence, Style
-from specgen.source.resolve import is_null, resolve
+from specgen.source.resolve import NONE, is_null, resolve
 from specgen.source.syntax import comment_after, cut_by_comment
 from specgen.source.text import FileText
 from specgen.values import dataclass, replace
@@ -145,10 +145,15 @@ class Composer:
         self.result.last = scalar
         return scalar
 
-    def _close(self, opened: _Open, end: int) -> Node:
+    def _keeps(self, opened: _Open) -> bool:
+        """Whether what is empty stays: an expression that fell apart was no list, and no mapping."""
+        return not (opened.broken and self._open)
+
+    def _close(self, opened: _Open, end: int) -> Node | None:
         if not opened.is_map:
             items = [self._value(node, opened, None) for node in opened.nodes]
-            return Sequence(tuple(item for item in items if item is not None), self._collection(opened, end))
+            found = tuple(item for item in items if item is not None)
+            return Sequence(found, self._collection(opened, end)) if found or self._keeps(opened) else None
         entries: list[tuple[Scalar, Node]] = []
         seen: dict[str, Scalar] = {}
         lost: set[str] = set()
@@ -170,6 +175,8 @@ class Composer:
                 continue
             seen[name.text] = name
             entries.append((name, kept))
+        if not entries and not lost and not self._keeps(opened):
+            return None
         return Mapping(tuple(entries), self._collection(opened, end), frozenset(lost))
 
     def _collection(self, opened: _Open, end: int) -> Span:
@@ -202,7 +209,7 @@ class Composer:
         documentation = key is not None and key.text == "doc"
         if opened.flow and not documentation and self._fell_apart(node, opened):
             return None
-        if is_null(node.text):
+        if is_null(node.text) or (node.text == NONE and not documentation):
             if not opened.broken:
                 self._null(node, key, opened)
             return None
@@ -217,7 +224,11 @@ class Composer:
         at = node.span if key is None else key.span
         what = "an item" if key is None else f"'{key.text}'"
         how = "has no value" if node.text == "" else f"is `{node.text}`, which YAML reads as null"
+        if node.text == NONE:
+            how = "is `None`, Python's word for what is not there"
         help = "write its value, or `{}` for an empty mapping"
+        if node.text and key is not None:
+            help = f"write its value, or leave `{key.text}` out if it has none"
         if node.text == "" and not opened.flow and node is not opened.nodes[-1]:
             help += "; what belongs to it is indented below it"
         if node.text == "" and node.origin is not None and comment_after(self._source, node.origin.end):

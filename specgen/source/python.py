@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from specgen.diagnostics import Sink
 from specgen.source import nodes
 from specgen.source.parse import parse_yaml
-from specgen.source.resolve import is_null, resolve
+from specgen.source.resolve import NONE, is_null, resolve
 from specgen.values import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_(][\w .+*/%()<>=,\[\]-]*")
@@ -147,7 +147,7 @@ def _float(value: float) -> str:
 
 
 def _text(text: str, plain: re.Pattern[str]) -> str:
-    safe = plain.fullmatch(text) and not text.endswith(" ") and not is_null(text)
+    safe = plain.fullmatch(text) and not text.endswith(" ") and not is_null(text) and text != NONE
     if safe and isinstance(resolve(text), str):
         return text
     # JSON's escapes are YAML's; a line break that only YAML knows would end the line.

@@ -24,6 +24,10 @@ _STARTS = frozenset("+-.0123456789")
 _LONGEST_NUMBER = 400
 
 
+NONE = "None"
+"""Python's word for null, a text to YAML; as a plain value it is refused as null is."""
+
+
 def is_null(text: str) -> bool:
     """Whether a plain scalar is YAML's null."""
     return text in _NULLS

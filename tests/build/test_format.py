@@ -70,3 +70,19 @@ def test_bytecode_of_templates_is_that_of_their_text(tmp_path: Path, monkeypatch
     assert kept.read_bytes() == written
     file.write_text("howdy {{ name }}")
     assert rendered() == "howdy pole"
+
+
+def test_a_formatter_that_says_nothing_has_its_exit_code_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ending, told in (
+        ("exit 3", "ended with 3"),
+        ("echo full; exit 2", "full"),
+        ("kill -9 $$", "ended with -9"),
+    ):
+        ruff = tmp_path / "ruff"
+        ruff.write_text(f"#!/bin/sh\ncat > {tmp_path}/read\n{ending}\n")
+        ruff.chmod(0o755)
+        monkeypatch.setattr("specgen.emit.format._ruff", lambda ruff=ruff: str(ruff))
+        with pytest.raises(FormatError, match=rf"one\.py: .*{told}"):
+            format_python({"one.py": "x = 1\n"})

@@ -33,7 +33,7 @@ from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names, refused
-from specgen.check.reads import broken_reads, misplaced_reads, unknown_reads
+from specgen.check.reads import Assignment, broken_reads, misplaced_reads, unknown_reads
 from specgen.check.shared_functions import SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
@@ -100,7 +100,7 @@ class LossChecker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         require = self._requirements()
-        self.later: dict[str, Scalar] = {}
+        self.later: dict[str, Assignment] = {}
         self.types: dict[str, Type] = {}
         for one in network_buffers(self.path, networks, self.calls.values):
             self._bind(one)
@@ -239,7 +239,7 @@ class LossChecker:
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
-        fit = {key.text: key for key, _ in node.entries if key.text not in self.shared.words}
+        fit = {key.text: (key, value) for key, value in node.entries if key.text not in self.shared.words}
         self.later = fit if section == "let" else {}
         for key, value in node.entries:
             source = expression_of(value)

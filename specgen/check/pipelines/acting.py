@@ -40,9 +40,10 @@ class ActingReader(PartReader):
         if not chosen:
             return None
         talks = any(one.language_model is not None for one in chosen)  # and explores by drawing its tokens
-        exploration = None if talks else self._exploration(chosen)
-        random_frames = self.numbers.setting("policy", "random_frames")
         weighing = next((loss for loss in losses if is_on_policy(loss)), None)
+        refused = isinstance(data, OnPolicyData) and weighing is not None and self._changes("explore")
+        exploration = None if talks else self._exploration(chosen, refused=refused)
+        random_frames = self.numbers.setting("policy", "random_frames")
         if isinstance(data, RecordedData):
             self._report_fields_without_effect()
         elif weighing is not None:
@@ -96,6 +97,10 @@ class ActingReader(PartReader):
         policy = self.pipeline.policy
         return policy is not None and getattr(policy, field) not in (None, "none")
 
+    def _changes(self, field: str) -> bool:
+        """Whether a field changes the actions that the policy drew; noise of its features it knows of."""
+        return self._said(field) and not (field == "explore" and self.pipeline.explores_by_features)
+
     def _report_fields_without_effect(self) -> None:
         for field in ("explore", "random_frames"):
             if self._said(field):
@@ -115,7 +120,7 @@ class ActingReader(PartReader):
     def _report_other_actions(self, loss: PipelineLoss) -> None:
         """Report what changes actions behind an on-policy policy."""
         for field in ("explore", "random_frames"):
-            if self._said(field) and not (field == "explore" and self.pipeline.explores_by_features):
+            if self._changes(field):
                 message = (
                     f"`{loss.loss.name}` weighs actions by their log-probability, and `{field}` changes them"
                 )
@@ -129,7 +134,8 @@ class ActingReader(PartReader):
                     )
                 )
 
-    def _exploration(self, networks: tuple[PipelineNetwork, ...]) -> Exploration | None:
+    def _exploration(self, networks: tuple[PipelineNetwork, ...], *, refused: bool) -> Exploration | None:
+        """How the policy explores besides; whether it fits is not asked where it is `refused` anyway."""
         declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
         if declared is None or declared == "none":
             return None
@@ -147,7 +153,7 @@ class ActingReader(PartReader):
         explored = _explored(networks)
         alike = len({_is_discrete(network) for network in explored}) == 1
         for network in explored:
-            if not self._fits(kind, network, span, alike=alike):
+            if not refused and not self._fits(kind, network, span, alike=alike):
                 return None
         if kind == "gsde":
             return self._by_features(networks[0])

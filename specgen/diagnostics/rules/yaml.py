@@ -119,12 +119,13 @@ NULL = Rule(
     "key without a value",
     """
 YAML reads an empty value (also `~` and `null`) as null, which means nothing in a declaration; it is
-mostly a slip: a value forgotten, indented too little, or cut off by ` #`.
+mostly a slip: a value forgotten, indented too little, or cut off by ` #`. So is `None`, which YAML takes for a text.
 
     reset:
       th:             # SG007
 
-Write the value, or `{}` for an empty mapping and `[]` for an empty list.
+Write the value, or `{}` for an empty mapping and `[]` for an empty list. What is not there is left out: a field that may be
+None, such as `clip_value`, is None where nothing says it.
 """,
     without="The value is `None`, and the first thing that uses it raises a TypeError about NoneType.",
 )
