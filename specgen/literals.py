@@ -48,10 +48,11 @@ def literal(value: object) -> str:
             raise TypeError(f"{type(value).__name__} has no literal")
 
 
-def formatted(text: str, expression: str) -> str:
-    """An f-string: `text`, followed by the value of `expression` (`x`, `x!r`)."""
+def formatted(text: str, *expressions: str) -> str:
+    """An f-string: `text`, followed by the values of expressions (`x`, `x!r`), with "and" between them."""
     plain = _FORMATTED.sub(lambda brace: brace[0] * 2, _escaped(text))
-    return f'f"{plain}{{{expression}}}"'
+    values = " and ".join(f"{{{one}}}" for one in expressions)
+    return f'f"{plain}{values}"'
 
 
 def listed(words: Iterable[str]) -> str:

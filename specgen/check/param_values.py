@@ -106,7 +106,7 @@ def _at_least_fits(
     numbers = [name for name, one in params.items() if name != path[-1] and _is_number(one)]
     place = file.span(*path, "at_least")
     if param.at_least not in numbers or not _is_number(param):
-        message = f"`at_least: {param.at_least}` compares two numbers that are always given, the same ones for all environments"
+        message = f"`at_least: {param.at_least}` compares two numbers, the same ones for all environments"
         help = suggestion(param.at_least, numbers) if _is_number(param) else None
         sink.add(rules.WRONG_TYPE.at(place, message, help=help))
         return False
@@ -144,7 +144,7 @@ def _is_number(param: ParamField) -> bool:
     """Whether a parameter is one number in each object."""
     if not isinstance(param, Param):
         return isinstance(param, (int, float)) and not isinstance(param, bool)
-    if param.optional or param.per_env or param.type not in (None, "int", "float"):
+    if param.per_env or param.type not in (None, "int", "float"):
         return False
     return param.type is not None or (_is_number(param.default) if param.default is not None else False)
 

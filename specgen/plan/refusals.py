@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from specgen.check.model import Parameter
 from specgen.code import using, value_code
@@ -10,8 +10,14 @@ from specgen.literals import formatted, listed, literal
 from specgen.plan.model import RefusalPlan
 
 
-def refusals(param: Parameter, *, kept: bool = False) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter; `kept` where its words are compared as the object keeps them."""
+def refusals(param: Parameter, *, kept: bool = False, missing: Collection[str] = ()) -> Iterator[RefusalPlan]:
+    """What must not hold of a parameter.
+
+    Args:
+        param: the parameter.
+        kept: whether its words are compared as the object keeps them.
+        missing: the parameters beside it that may be None.
+    """
     name = param.name
     if param.kind == "enum":
         but = ", or a function" if param.or_function else ""
@@ -41,5 +47,6 @@ def refusals(param: Parameter, *, kept: bool = False) -> Iterator[RefusalPlan]:
             literal(f"{name} is given together with {param.with_}, which is missing"),
         )
     if param.at_least is not None:
-        said = formatted(f"{name} must be >= {param.at_least}, got ", name)
-        yield RefusalPlan(f"not {name} >= {param.at_least}", said)
+        said = formatted(f"{name} must be >= {param.at_least}, got ", name, param.at_least)
+        both = f"{param.at_least} is not None and " if param.at_least in missing else ""
+        yield RefusalPlan(f"{both}not {name} >= {param.at_least}", said)

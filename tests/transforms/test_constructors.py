@@ -20,6 +20,7 @@ from specgen_std.transforms import (
     LineariseRewards,
     ObservationNorm,
     RenameTransform,
+    RewardClipping,
     RewardSum,
     SelectTransform,
     SqueezeTransform,
@@ -59,6 +60,16 @@ def test_some_keys_are_needed(make: type) -> None:
     needs = {"dim": -1} if "queeze" in make.__name__ else {}
     with pytest.raises(TypeError, match=f"{make.__name__} needs `in_keys` or `in_keys_inv`"):
         make(**needs)(TensorDict(a=torch.zeros(3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "low", "high"), [(ClipTransform, "low", "high"), (RewardClipping, "clamp_min", "clamp_max")]
+)
+def test_limits_without_a_number_between_them(make: Any, low: str, high: str) -> None:
+    with pytest.raises(ValueError, match=f"{high} must be >= {low}, got 1.0 and 2.0"):
+        make(in_keys=["reward"], **{low: 2.0, high: 1.0})
+    for limits in ({low: 1.0, high: 1.0}, {low: 2.0}, {high: -2.0}):
+        make(in_keys=["reward"], **limits)
 
 
 def test_a_list_of_transforms() -> None:

@@ -286,6 +286,6 @@ class TestRandomTruncation:
 
 def test_the_largest_length_is_not_below_the_least() -> None:
     """TorchRL fails when it draws, at the second reset."""
-    with pytest.raises(ValueError, match="max_horizon must be >= min_horizon, got 3"):
+    with pytest.raises(ValueError, match="max_horizon must be >= min_horizon, got 3 and 4"):
         RandomTruncationTransform(4, 3)
     assert RandomTruncationTransform(3, 3).max_horizon == 3

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9f273b8697d6f03a17367d29b4a61931f7d0f22d240f36e823297bab6933a70a
+# specgen: sha256=45606cb290a5398dd9183914e4ca45ad020e57aff5ceee21d060bb1dbee53b85
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -733,7 +733,9 @@ class DiscreteActionProjection(
         if not max_actions >= 1:
             raise ValueError(f"max_actions must be >= 1, got {max_actions}")
         if not max_actions >= num_actions_effective:
-            raise ValueError(f"max_actions must be >= num_actions_effective, got {max_actions}")
+            raise ValueError(
+                f"max_actions must be >= num_actions_effective, got {max_actions} and {num_actions_effective}"
+            )
         self.max_actions = max_actions
 
     def _bind_inv(self, env: EnvBase | None) -> list[DiscreteActionProjectionInverseKeys]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0ab60b964ec6b26409e74f03ac47e2f7dd4e93a9e40cae3fdd8dcc36690a6d9c
+# specgen: sha256=8b3b6c257476b60261fefe7ace3fc1bb45a03bf7291fc2d801313aa5bf3a505c
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -73,12 +73,17 @@ class RewardClipping(GeneratedTransform[RewardClippingKeys]):
 
         Args:
             clamp_min: the least reward.
-            clamp_max: the largest reward.
+            clamp_max: the largest reward; >= `clamp_min`.
             in_keys: the keys that it works on (default: `reward`).
             out_keys: the keys of `clipped`, one for each input (default: `in_keys`).
+
+        Raises:
+            ValueError: if `clamp_max` is not >= `clamp_min`.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.clamp_min = clamp_min
+        if clamp_max is not None and clamp_min is not None and not clamp_max >= clamp_min:
+            raise ValueError(f"clamp_max must be >= clamp_min, got {clamp_max} and {clamp_min}")
         self.clamp_max = clamp_max
 
     def _bind(self, env: EnvBase | None) -> list[RewardClippingKeys]:
@@ -583,12 +588,17 @@ class ClipTransform(GeneratedTransform[ClipTransformKeys, ClipTransformInverseKe
             in_keys_inv: the keys that it works on (default: none).
             out_keys_inv: the keys of `written`, one for each input (default: `in_keys_inv`).
             low: the least value.
-            high: the largest value.
+            high: the largest value; >= `low`.
+
+        Raises:
+            ValueError: if `high` is not >= `low`.
         """
         super().__init__(
             in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
         )
         self.low = low
+        if high is not None and low is not None and not high >= low:
+            raise ValueError(f"high must be >= low, got {high} and {low}")
         self.high = high
 
     def _bind(self, env: EnvBase | None) -> list[ClipTransformKeys]:

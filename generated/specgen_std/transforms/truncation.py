@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3d6751383ab4031ea802fdd2fa81edfb32ef03efd1461cd7fc560fba0ceeb427
+# specgen: sha256=b64a0fafcfd89bee6bed379ded17a5dca86e3b4d32b40b2c58aac2dea9af3a87
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         if not max_horizon >= 1:
             raise ValueError(f"max_horizon must be >= 1, got {max_horizon}")
         if not max_horizon >= min_horizon:
-            raise ValueError(f"max_horizon must be >= min_horizon, got {max_horizon}")
+            raise ValueError(f"max_horizon must be >= min_horizon, got {max_horizon} and {min_horizon}")
         self.max_horizon = max_horizon
         if not prob >= 0:
             raise ValueError(f"prob must be >= 0, got {prob}")

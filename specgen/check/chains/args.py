@@ -127,9 +127,9 @@ def read_arguments(
         found = given.get(param.name)
         if found is not None and (own := named_param(found, params_of_chain)) is not None:
             arguments.params[param.name] = own
-            if reason := refusal(own, param, transform, found):
+            if reason := refusal(own, param, transform, found, given):
                 mine.add(reason)
-        elif found is not None and (missing := undeclared(found, param, transform, params_of_chain)):
+        elif found is not None and (missing := undeclared(found, param, transform, params_of_chain, given)):
             mine.add(missing)
         elif found is not None:
             free = param.unless is not None and _is_true(params[param.unless], given)
@@ -165,6 +165,8 @@ def _compare(
         if param.at_least is None:
             continue
         value, least = arguments.params[param.name], arguments.params[param.at_least]
+        if not isinstance(value, int | float) or not isinstance(least, int | float):
+            continue  # missing, or a parameter of the chain, which is within the other
         if value < least:
             node = given.get(param.name)
             message = f"`{param.name}` of `{transform.name}` must be >= `{param.at_least}`, {least:g}, got {value:g}"

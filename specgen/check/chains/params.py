@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from specgen.check.lints.declared import warn_unread
@@ -14,7 +15,7 @@ from specgen.diagnostics import Diagnostic, Note, Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Interval
 from specgen.schema.chain import Chain
-from specgen.schema.load import SchemaFile, find
+from specgen.schema.load import SchemaFile, find, to_data
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 from specgen.values import replace
@@ -67,11 +68,12 @@ def chain_params(
     checked, _ = check_params(file, path, chain.params, OF_CHAINS, Names(sink, taken), sink)
     found = {one.name: one for one in checked}
     named: set[str] = set()
-    for transform, param, node in _arguments(file, path, chain, transforms):
+    for transform, param, node, given in _arguments(file, path, chain, transforms):
         own = named_param(node, found)
-        if own is not None and not refusal(own, param, transform, node):
+        if own is not None and not refusal(own, param, transform, node, given):
             named.add(own.name)
-            found[own.name] = _within(own, param, transform, sink)
+            bounds = tuple(_bounds(param, transform, given))
+            found[own.name] = _within(own, param, transform, bounds, sink)
         elif own is not None:
             named.add(own.name)
     for name, one in found.items():
@@ -87,13 +89,17 @@ def named_param(node: Node, params: Mapping[str, Parameter]) -> Parameter | None
 
 
 def undeclared(
-    node: Node, param: Parameter, transform: CheckedTransform, params: Mapping[str, Parameter]
+    node: Node,
+    param: Parameter,
+    transform: CheckedTransform,
+    params: Mapping[str, Parameter],
+    given: Mapping[str, Node],
 ) -> Diagnostic | None:
     """What to say of an argument that names a parameter which the chain has not; None of any other."""
     if (
         not isinstance(node, Scalar)
         or not isinstance(node.value, str)
-        or _fixed(param, transform) is not None
+        or _fixed(param, transform, given) is not None
     ):
         return None
     if not node.text.isidentifier() or node.text.lower() in ("inf", "nan"):
@@ -106,10 +112,20 @@ def undeclared(
     return rules.UNKNOWN_FIELD.at(node.span, message, help=help)
 
 
-def refusal(own: Parameter, param: Parameter, transform: CheckedTransform, node: Node) -> Diagnostic | None:
-    """Why the parameter `own` of a chain can't be the parameter `param` of a transform; None where it can."""
+def refusal(
+    own: Parameter, param: Parameter, transform: CheckedTransform, node: Node, given: Mapping[str, Node]
+) -> Diagnostic | None:
+    """Why the parameter `own` of a chain can't be the parameter `param` of a transform; None where it can.
+
+    Args:
+        own: that of the chain.
+        param: that of the transform.
+        transform: the transform.
+        node: the argument.
+        given: all arguments of the transform, by name.
+    """
     what = f"`{param.name}` of `{transform.name}`"
-    why = _fixed(param, transform)
+    why = _fixed(param, transform, given)
     if why is not None:
         help = "write its value here"
         return rules.WRONG_TYPE.at(node.span, f"{what} can't be a parameter of the chain: {why}", help=help)
@@ -121,7 +137,7 @@ def refusal(own: Parameter, param: Parameter, transform: CheckedTransform, node:
     return rules.WRONG_TYPE.at(node.span, message, notes=notes, help=f"declare it with `type: {kind}`")
 
 
-def _fixed(param: Parameter, transform: CheckedTransform) -> str | None:
+def _fixed(param: Parameter, transform: CheckedTransform, given: Mapping[str, Node]) -> str | None:
     """Why an argument has to be known when a chain is checked; None where it need not be."""
     if param.kind not in ("int", "float", "bool", "tensor"):
         return "it is no number"
@@ -133,28 +149,57 @@ def _fixed(param: Parameter, transform: CheckedTransform) -> str | None:
         return "the class behind the transform is made with it"
     if transform.buffers:
         return "the transform keeps statistics"
-    if param.at_least is not None or any(one.at_least == param.name for one in transform.params):
-        return "it is compared with another one"
+    for _, other in _compared(param, transform):
+        if (node := given.get(other.name)) is not None and isinstance(to_data(node), str):
+            return f"it is compared with `{other.name}`, which is one, too"
     return None
+
+
+def _compared(param: Parameter, transform: CheckedTransform) -> Iterator[tuple[str, Parameter]]:
+    """The parameters of a transform that one of them is compared with, and what is to hold."""
+    for one in transform.params:
+        if one.name == param.at_least:
+            yield ">=", one
+        elif one.at_least == param.name:
+            yield "<=", one
+
+
+def _bounds(
+    param: Parameter, transform: CheckedTransform, given: Mapping[str, Node]
+) -> Iterator[tuple[str, float]]:
+    """What is to hold of an argument: its range, and the numbers that it is compared with."""
+    if param.unless is None:
+        yield from param.range
+    for sign, other in _compared(param, transform):
+        node = given.get(other.name)
+        bound = other.default if node is None else to_data(node)
+        if isinstance(bound, int | float) and math.isfinite(bound):
+            yield sign, bound
 
 
 def _arguments(
     file: SchemaFile, path: tuple[str, ...], chain: Chain, transforms: Mapping[str, CheckedTransform]
-) -> Iterator[tuple[CheckedTransform, Parameter, Node]]:
-    """The arguments of transforms that are parameters of these, in order."""
+) -> Iterator[tuple[CheckedTransform, Parameter, Node, dict[str, Node]]]:
+    """The arguments of transforms that are parameters of these, in order, each with all those of its transform."""
     for index, entry in enumerate(chain.transforms):
         for kind in () if isinstance(entry, str) else entry:
             node = find(file.root, (*path, "transforms", index, kind))
             transform = transforms.get(kind)
             if transform is not None and isinstance(node, MappingNode):
+                given = {key.text: value for key, value in node.entries}
                 for param in transform.params:
-                    if (value := node.get(param.name)) is not None:
-                        yield transform, param, value
+                    if param.name in given:
+                        yield transform, param, given[param.name], given
 
 
-def _within(own: Parameter, param: Parameter, transform: CheckedTransform, sink: Sink) -> Parameter:
-    """A parameter of a chain, in the range of an argument that it is, too; a default outside that is reported."""
-    bounds = param.range if param.unless is None else ()
+def _within(
+    own: Parameter,
+    param: Parameter,
+    transform: CheckedTransform,
+    bounds: tuple[tuple[str, float], ...],
+    sink: Sink,
+) -> Parameter:
+    """A parameter of a chain, in the bounds of an argument that it is, too; a default outside them is reported."""
     for sign, bound in bounds:
         if not COMPARISONS[sign](own.default, bound):
             message = f"the default of `{own.name}` must be {sign} {bound:g}, as `{param.name}` of `{transform.name}`, got {own.default}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from specgen.check.model import PARAM_DTYPES, Parameter
 from specgen.plan.per_env import chooses_dtype
 from specgen.plan.refusals import refusals
@@ -11,14 +13,20 @@ from specgen.plan.transforms.text import dtype_code
 __all__ = ["plan_param"]
 
 
-def plan_param(param: Parameter, *, initial: bool) -> TransformParamPlan:
-    """The record of a parameter; `initial` where it only says what buffers begin with."""
+def plan_param(param: Parameter, *, initial: bool, missing: Collection[str]) -> TransformParamPlan:
+    """The record of a parameter.
+
+    Args:
+        param: the parameter.
+        initial: whether it only says what buffers begin with.
+        missing: the parameters of the transform that may be None.
+    """
     return TransformParamPlan(
         param.name,
         param.kind == "tensor",
         param.optional,
         param.kind in ("ints", "int_or_ints"),
-        tuple(refusals(param, kept=chooses_dtype(param))),
+        tuple(refusals(param, kept=chooses_dtype(param), missing=missing)),
         initial,
         dtype_code(PARAM_DTYPES[param.kind]) if param.per_env else None,
         chooses_dtype(param),

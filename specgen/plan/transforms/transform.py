@@ -105,6 +105,7 @@ class _Planner:
     def _class(self) -> TransformPlan:
         transform = self.transform
         arguments = tuple(self._argument(name) for name in transform.signature)
+        missing = frozenset(one.name for one in transform.params if one.optional)
         empty = using("tuple[NestedKey, ...]", "NestedKey")
         rows: list[Text] = [self.forward.row if self.forward.roles or self.forward.outputs else empty]
         rows += [self.backward.row] if self.backward is not None else []
@@ -130,7 +131,9 @@ class _Planner:
             annotations=arguments,
             keys=tuple(base_keys(transform)),
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
-            params=tuple(plan_param(p, initial=p.name in self.initial) for p in transform.params),
+            params=tuple(
+                plan_param(p, initial=p.name in self.initial, missing=missing) for p in transform.params
+            ),
             bindings=tuple(directed.binding() for directed in self._directions()),
             chosen_names=tuple(chosen_names(transform)),
             added_specs=added,
