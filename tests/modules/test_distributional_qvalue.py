@@ -48,7 +48,11 @@ def test_chooses_the_greatest_mean() -> None:
     masked = DistributionalQValueModule("categorical", SUPPORT, action_mask_key="mask")
     out = masked(TensorDict({"action_value": log_probs, "mask": mask}, [4]))
     assert torch.equal(out["action"], means.masked_fill(~mask, -9).argmax(-1))
-    assert torch.equal(out["action_value"], log_probs)
+    written = out["action_value"]
+    allowed = mask[:, None].expand_as(log_probs)
+    assert torch.equal(written[allowed], log_probs[allowed])
+    worth = (written.exp() * SUPPORT[:, None]).sum(-2)
+    assert (worth[~mask] == SUPPORT.min()).all()
 
 
 def test_one_hot_marks_one_action_even_in_a_tie() -> None:
@@ -113,7 +117,7 @@ def test_is_torchrls(space: Any) -> None:
 
 
 @pytest.mark.peers
-def test_masks_hide_actions_and_not_their_atoms() -> None:
+def test_masked_actions_are_worth_the_least() -> None:
     modules = pytest.importorskip("torchrl.modules")
     log_probs = torch.tensor([[[0.5, 0.5], [0.5, 0.5]]]).log()
     data = TensorDict({"action_value": log_probs, "mask": torch.tensor([[False, True]])}, [1])

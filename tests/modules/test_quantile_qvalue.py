@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from specgen_runtime.modules import MLP, QuantileQValueActor, QuantileQValueModule
+from specgen_runtime.modules import (
+    MLP,
+    DistributionalQValueModule,
+    QuantileQValueActor,
+    QuantileQValueModule,
+    QValueModule,
+)
 from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -24,7 +32,9 @@ def test_chooses_the_greatest_mean() -> None:
     masked = QuantileQValueModule("categorical", action_mask_key="mask")
     out = masked(TensorDict({"action_value": values, "mask": mask}, [4]))
     assert torch.equal(out["action"], values.mean(-2).masked_fill(~mask, -9).argmax(-1))
-    assert torch.equal(out["action_value"], values)
+    assert torch.equal(out["action_value"].mean(-2).argmax(-1), out["action"])
+    allowed = mask[:, None].expand_as(values)
+    assert torch.equal(out["action_value"][allowed], values[allowed])
 
 
 def test_one_action_even_in_a_tie_and_one_of_each_choice() -> None:
@@ -51,6 +61,28 @@ def test_actor() -> None:
         inner, spec=Composite(push=OneHot(3)), action_value_key="q", action_key="push"
     )
     assert torch.equal(named(data)["push"].long().argmax(-1), out["action"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda **words: QuantileQValueModule("categorical", **words),
+        lambda **words: DistributionalQValueModule(
+            "categorical", torch.tensor([-1.0, -2.0, 0, 1, 2]), **words
+        ),
+    ],
+    ids=["quantiles", "atoms"],
+)
+def test_masks_and_batches_that_do_not_fit(made: Any) -> None:
+    masked = made(action_mask_key="mask")
+    for mask in (torch.ones(4, 3), torch.ones(4, 1, 3) > 0, torch.ones(4, 5, 3) > 0, torch.ones(4, 2) > 0):
+        with pytest.raises(ValueError, match=r"the action mask must be torch.bool of shape \[4, 3\], got"):
+            masked(TensorDict({"action_value": quantiles(4).log_softmax(-2), "mask": mask}, [4]))
+    one = QValueModule("categorical", action_mask_key="mask")
+    with pytest.raises(ValueError, match=r"the action mask must be torch.bool of shape \[4, 3\], got"):
+        one(TensorDict({"action_value": quantiles(4)[:, 0], "mask": torch.ones(4, 1, 3) > 0}, [4]))
+    with pytest.raises(ValueError, match=r"'action_value' has \(5, 3\) in a batch of \[5\]"):
+        made()(TensorDict({"action_value": quantiles()}, [5]))
 
 
 def test_refuses() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.modules import QuantileQValueActor
+from specgen_runtime.modules import DistributionalQValueActor, QuantileQValueActor
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.specs import MultiOneHot
-from specgen_std.losses.dqn import QRDQNLoss
+from specgen_std.losses.dqn import DistributionalDQNLoss, QRDQNLoss
 from tensordict import TensorDict
 from torch import Tensor, nn
 
@@ -136,6 +136,65 @@ def test_targets_follow_and_are_not_trained() -> None:
         torch.testing.assert_close(loss.target_value_network_params.data[key], value)
     with pytest.raises(ValueError, match="double_dqn=True needs delay_value=True"):
         QRDQNLoss(network(), double_dqn=True, delay_value=False)
+
+
+def test_squares_wherever_kappa_is_infinite() -> None:
+    data = batch(N)
+    losses = [QRDQNLoss(network(), kappa=kappa, gamma=GAMMA) for kappa in (1e6, float("inf"))]
+    found = [loss(data)["loss"] for loss in losses]
+    torch.testing.assert_close(found[1], found[0])
+    found[1].backward()
+    assert all(value.grad.isfinite().all() for value in losses[1].value_network_params.values(True, True))
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_forbidden_actions_are_not_the_next_ones(double: bool) -> None:
+    """The loss is as if there were no others than those that a mask allows; that of distributions, too."""
+    allowed = torch.tensor([True, False, *[True] * (N_ACT - 2)])
+    data = batch(N)
+    data["action"] = torch.where(data["action"] == 1, 0, data["action"])
+    masks = allowed.expand(N, N_ACT)
+    data["mask"], data["next", "mask"] = masks, masks
+
+    def taken(actor: Any, **words: Any) -> Tensor:
+        loss: Any = (QRDQNLoss if isinstance(actor, QuantileQValueActor) else DistributionalDQNLoss)(
+            actor, reduction="none", **words
+        )
+        return loss(data)["loss"].detach()
+
+    class Great(nn.Module):
+        """Gives the second action another value than it has."""
+
+        def __init__(self, by: float) -> None:
+            super().__init__()
+            self.net = nn.Sequential(
+                linear(N_OBS, QUANTILES * N_ACT, 20), nn.Unflatten(-1, (QUANTILES, N_ACT))
+            )
+            self.by = by
+
+        def forward(self, observation: Tensor) -> Tensor:
+            other = torch.linspace(-1, 1, QUANTILES)[:, None] * (torch.arange(N_ACT) == 1)
+            moved = other if self.atoms else (torch.arange(N_ACT) == 1)
+            return self.net(observation) + self.by * moved
+
+        atoms = False
+
+    def actors(by: float, mask: str | None) -> list[Any]:
+        net, scores = Great(by), Great(by)
+        scores.atoms = True
+        words: Any = {"in_keys": ["observation"], "action_space": "categorical", "action_mask_key": mask}
+        support = torch.linspace(-3, -1, QUANTILES)
+        return [
+            QuantileQValueActor(net, **words),
+            DistributionalQValueActor(scores, support=support, **words),
+        ]
+
+    for great, least, open_to_all in zip(
+        actors(50.0, "mask"), actors(-50.0, None), actors(50.0, None), strict=True
+    ):
+        words = {"double_dqn": True} if double and isinstance(great, QuantileQValueActor) else {}
+        torch.testing.assert_close(taken(great, **words), taken(least, **words))
+        assert not torch.allclose(taken(great, **words), taken(open_to_all, **words))
 
 
 def test_several_choices_at_once() -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7e6f113c2e0100deb31b8e57fe2cf1792054ea1ec0a43dfcae730b82ae172d94
+# specgen: sha256=e8cbb2a26625920c6ce96be9656647a4c82412120b2a071b086e46e9af89a220
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -491,7 +491,10 @@ def qrdqn_loss(
         ).detach()
     error = goal[..., None, :] - quantiles.unsqueeze(-1)
     far = torch.abs(error)
-    huber = torch.where(far <= kappa, 0.5 * error**2, kappa * (far - 0.5 * kappa)) if kappa > 0 else None
+    huber: Tensor | None = None
+    if kappa > 0:
+        near = torch.clamp(far, 0.0, kappa)
+        huber = near * (far - 0.5 * near)
     above = 2 * torch.arange(quantiles.shape[-1], dtype=torch.int64, device=quantiles.device) + 1
     weight = torch.where(error < 0, 2 * quantiles.shape[-1] - above[:, None], above[:, None])
     regression = (weight.to(torch.float32) * (not_none(huber) if kappa > 0 else far)).mean(dim=-1).sum(

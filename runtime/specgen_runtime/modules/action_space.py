@@ -290,6 +290,26 @@ def encode_index(index: Tensor, n: int, action_space: ActionSpace, dtype: torch.
     return index if index.dtype is dtype else index.to(dtype)
 
 
+def allowed_values(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Action values with the least number for actions that are forbidden, and the mask in their shape.
+
+    Args:
+        values: ``(*batch, n_actions)``.
+        mask: bool, True where an action is allowed, of that shape or one that broadcasts to it.
+
+    Raises:
+        ValueError: if it has another dtype or shape.
+    """
+    sizes = zip(reversed(mask.shape), reversed(values.shape), strict=False)
+    fits = mask.ndim <= values.ndim and all(size in (1, whole) for size, whole in sizes)
+    if mask.dtype != torch.bool or not fits:
+        raise ValueError(
+            f"the action mask must be {torch.bool} of shape {list(values.shape)}, got {mask.dtype} {list(mask.shape)}"
+        )
+    mask = mask.expand(values.shape)
+    return torch.where(mask, values, torch.finfo(values.dtype).min), mask
+
+
 def entry(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> Tensor:
     """The tensor under ``key``.
 

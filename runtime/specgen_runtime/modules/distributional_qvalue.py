@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase, dispatch
 from torch import Tensor, nn
@@ -58,7 +59,8 @@ class DistributionalQValueModule(GreatestMean):
 
     Reads log-probabilities of the atoms of each action, shape `(*batch, n_atoms, n_actions)`, and a bool mask of shape
     `(*batch, n_actions)` if `action_mask_key` is given. Writes the action (`(*batch, n_actions)`, or `(*batch,)` if
-    categorical) and the log-probabilities, as they are.
+    categorical) and the log-probabilities; of forbidden actions the least atom has all probability, so that
+    `DistributionalDQNLoss` chooses none of them.
 
     Source: "A Distributional Perspective on Reinforcement Learning", Bellemare et al. 2017.
 
@@ -109,6 +111,12 @@ class DistributionalQValueModule(GreatestMean):
                 f" {self.action_value_key!r} has {tuple(read.shape)}"
             )
         return (read.exp() * self.support.to(read.device).unsqueeze(-1)).sum(-2)
+
+    def masked(self, read: Tensor, allowed: Tensor) -> Tensor:
+        """The log-probabilities, of forbidden actions those of the least atom without doubt."""
+        least = torch.full_like(self.support, torch.finfo(read.dtype).min, dtype=read.dtype)
+        least = least.index_fill(0, self.support.argmin(), 0.0).to(read.device)
+        return torch.where(allowed, read, least.unsqueeze(-1))
 
 
 class DistributionalQValueActor(GreatestMeanActor):

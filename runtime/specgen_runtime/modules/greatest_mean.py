@@ -14,6 +14,7 @@ from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
+    allowed_values,
     entry,
     find_action_space,
     find_var_nums,
@@ -81,9 +82,18 @@ class GreatestMean(TensorDictModuleBase):  # type: ignore[misc]
             ValueError: if it has another shape.
         """
 
+    @abstractmethod
+    def masked(self, read: Tensor, allowed: Tensor) -> Tensor:
+        """What is written of the values: of forbidden actions such that their mean is the least, as losses choose by it.
+
+        Args:
+            read: ``(*batch, n, n_actions)``.
+            allowed: bool ``(*batch, 1, n_actions)``.
+        """
+
     @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the action, and what was read of the values.
+        """Write the action, and what was read of the values; of forbidden actions what `masked` makes of it.
 
         Raises:
             KeyError: if that or the mask is missing.
@@ -92,9 +102,15 @@ class GreatestMean(TensorDictModuleBase):  # type: ignore[misc]
         owner = type(self).__name__
         read = entry(tensordict, self.action_value_key, owner=owner, role=f"the {self.what}")
         values = self.means(read)
+        if values.ndim <= tensordict.batch_dims or values.shape[: tensordict.batch_dims] != tensordict.shape:
+            raise ValueError(
+                f"{owner}: the {self.what} must have shape (*batch, n, n_actions), {self.action_value_key!r} has"
+                f" {tuple(read.shape)} in a batch of {list(tensordict.shape)}"
+            )
         if self.action_mask_key is not None:
             mask = entry(tensordict, self.action_mask_key, owner=owner, role="the action mask")
-            values = torch.where(mask, values, torch.finfo(values.dtype).min)
+            values, allowed = allowed_values(values, mask)
+            read = self.masked(read, allowed.unsqueeze(-2))
         action = greedy_action(values, self.action_space, self._dtype, self.var_nums)
         tensordict.update(dict(zip(self.out_keys, (action, read), strict=True)))
         return tensordict

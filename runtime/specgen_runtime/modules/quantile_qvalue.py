@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from specgen_runtime.modules.action_space import ActionSpaceName
@@ -20,7 +21,8 @@ class QuantileQValueModule(GreatestMean):
 
     Reads quantiles of the value of each action, shape `(*batch, n_quantiles, n_actions)`, at evenly spaced probabilities
     `(i + 0.5) / n_quantiles`, and a bool mask of shape `(*batch, n_actions)` if `action_mask_key` is given. Writes the action
-    (`(*batch, n_actions)`, or `(*batch,)` if categorical) and the quantiles, as they are.
+    (`(*batch, n_actions)`, or `(*batch,)` if categorical) and the quantiles; of forbidden actions these are the least number, so
+    that `QRDQNLoss` chooses none of them.
 
     Source: "Distributional Reinforcement Learning with Quantile Regression", Dabney et al. 2018.
 
@@ -65,6 +67,10 @@ class QuantileQValueModule(GreatestMean):
                 f" {self.action_value_key!r} has {tuple(read.shape)}"
             )
         return read.mean(-2)
+
+    def masked(self, read: Tensor, allowed: Tensor) -> Tensor:
+        """The quantiles, of forbidden actions the least number."""
+        return torch.where(allowed, read, torch.finfo(read.dtype).min)
 
 
 class QuantileQValueActor(GreatestMeanActor):

@@ -13,6 +13,7 @@ from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
+    allowed_values,
     entry,
     find_action_space,
     find_var_nums,
@@ -93,13 +94,13 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
             mask: bool ``(*batch, n)``, True where an action is allowed; None if all are.
 
         Raises:
-            ValueError: if the number of action values is not the spec's.
+            ValueError: if the number of action values is not the spec's, or the mask does not fit them.
         """
         if self._n is not None and values.shape[-1] != self._n:
             raise ValueError(
                 f"the network gives {values.shape[-1]} action values, the action spec has {self._n} actions"
             )
-        return values if mask is None else torch.where(mask, values, torch.finfo(values.dtype).min)
+        return values if mask is None else allowed_values(values, mask)[0]
 
     @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
