@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
-from specgen.check.chains.params import named_param, refusal, undeclared
+from specgen.check.chains.params import (
+    ChainParams,
+    named_param,
+    names_a_refused_one,
+    refusal,
+    undeclared,
+)
 from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.param_arguments import check_argument
@@ -65,7 +71,7 @@ def read_arguments(
     file: SchemaFile,
     path: tuple[str | int, ...],
     transform: CheckedTransform,
-    params_of_chain: Mapping[str, Parameter],
+    params_of_chain: ChainParams,
     sink: Sink,
 ) -> Arguments | None:
     """Read the arguments at `path`, some of which may be parameters of the chain.
@@ -123,12 +129,15 @@ def read_arguments(
             arguments.names[name] = _name(value, name, mine)
         elif name in arguments.networks:
             arguments.networks[name] = _name(value, name, mine)
+    sound = True
     for param in transform.params:
         found = given.get(param.name)
-        if found is not None and (own := named_param(found, params_of_chain)) is not None:
+        if found is not None and (own := named_param(found, params_of_chain.checked)) is not None:
             arguments.params[param.name] = own
             if reason := refusal(own, param, transform, found, given):
                 mine.add(reason)
+        elif found is not None and names_a_refused_one(found, params_of_chain):
+            sound = False
         elif found is not None and (missing := undeclared(found, param, transform, params_of_chain, given)):
             mine.add(missing)
         elif found is not None:
@@ -144,10 +153,10 @@ def read_arguments(
             )
         else:
             arguments.params[param.name] = param.default
-    if not mine.has_errors:
+    if sound and not mine.has_errors:
         _compare(transform, arguments, given, here, mine)
     sink.extend(mine.items)
-    return None if mine.has_errors else arguments
+    return arguments if sound and not mine.has_errors else None
 
 
 def _compare(

@@ -140,7 +140,7 @@ def check_chain(
                     warn_beyond_bounds(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
     binder.keys.warn_of_order()
-    owners = {one.name: env.value.name for one in env.value.params} | dict.fromkeys(params, name)
+    owners = {one.name: env.value.name for one in env.value.params} | dict.fromkeys(params.checked, name)
     check_keywords(instances, owners, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)
     warn_order(instances, model_instances, binder.spans, mine)
@@ -164,7 +164,7 @@ def check_chain(
             tuple(state.actions.values()),
             dict(state.masks),
             tuple(model_instances),
-            tuple(params.values()),
+            tuple(params.checked.values()),
         )
     )
 

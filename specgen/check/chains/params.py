@@ -18,7 +18,7 @@ from specgen.schema.chain import Chain
 from specgen.schema.load import SchemaFile, find, to_data
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
-from specgen.values import replace
+from specgen.values import dataclass, replace
 
 OF_CHAINS = ParamRules(
     "a chain",
@@ -34,6 +34,25 @@ OF_CHAINS = ParamRules(
     },
     finite=True,
 )
+
+
+@dataclass(frozen=True)
+class ChainParams:
+    """What an argument of a transform may name.
+
+    Attributes:
+        checked: the parameters of the chain, by name.
+        refused: the names of those with a mistake, which is reported where they are declared.
+        of_env: the names of those of its environment, which arguments can't name.
+        env: what the environment is called.
+    """
+
+    checked: Mapping[str, Parameter]
+    refused: frozenset[str]
+    of_env: frozenset[str]
+    env: str
+
+
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "a truth value"}
 _LOWS, _HIGHS = (">=", ">"), ("<=", "<")
 
@@ -45,7 +64,7 @@ def chain_params(
     env: CheckedEnv,
     transforms: Mapping[str, CheckedTransform],
     sink: Sink,
-) -> dict[str, Parameter]:
+) -> ChainParams:
     """The parameters of the chain at `path`, each in the ranges of all arguments that name it.
 
     Args:
@@ -60,9 +79,10 @@ def chain_params(
         message = "parameters of a chain over conversations are not available yet"
         help = "write the numbers at the transforms"
         sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params"), message, help=help))
-        return {}
+        return ChainParams({}, frozenset(chain.params), frozenset(), env.name)
+    of_env = frozenset(one.name for one in env.params)
     taken = reserved_in_env(path[-1], ())
-    taken |= dict.fromkeys((one.name for one in env.params), f"it is a parameter of {env.name}")
+    taken |= dict.fromkeys(of_env, f"it is a parameter of {env.name}")
     kwargs = () if env.gymnasium is None else env.gymnasium.kwargs
     taken |= dict.fromkeys(kwargs, "`gymnasium.make` has it as a keyword")
     checked, _ = check_params(file, path, chain.params, OF_CHAINS, Names(sink, taken), sink)
@@ -80,35 +100,46 @@ def chain_params(
         if name not in named and one.span is not None:
             help = f"name it as an argument of a transform, `{{StepCounter: {{max_steps: {name}}}}}`, or leave it out"
             warn_unread(one.span, "parameter", name, sink, help)
-    return found
+    return ChainParams(found, frozenset(chain.params.keys() - found), of_env, env.name)
 
 
 def named_param(node: Node, params: Mapping[str, Parameter]) -> Parameter | None:
     """The parameter of a chain that an argument of a transform is; None where it is a value."""
-    return params.get(node.text) if isinstance(node, Scalar) and isinstance(node.value, str) else None
+    return params.get(_text_of(node))
+
+
+def names_a_refused_one(node: Node, params: ChainParams) -> bool:
+    """Whether an argument names a parameter of the chain whose mistake is reported where it is declared."""
+    return _text_of(node) in params.refused
+
+
+def _text_of(node: Node) -> str:
+    """The word that an argument is; empty where it is a number or a list."""
+    return node.text if isinstance(node, Scalar) and isinstance(node.value, str) else ""
 
 
 def undeclared(
     node: Node,
     param: Parameter,
     transform: CheckedTransform,
-    params: Mapping[str, Parameter],
+    params: ChainParams,
     given: Mapping[str, Node],
 ) -> Diagnostic | None:
     """What to say of an argument that names a parameter which the chain has not; None of any other."""
+    name = _text_of(node)
     if (
-        not isinstance(node, Scalar)
-        or not isinstance(node.value, str)
+        not name.isidentifier()
+        or name.lower() in ("inf", "nan")
         or _fixed(param, transform, given) is not None
     ):
         return None
-    if not node.text.isidentifier() or node.text.lower() in ("inf", "nan"):
-        return None
-    message = f"the chain has no parameter `{node.text}` for `{param.name}` of `{transform.name}`"
-    help = (
-        suggestion(node.text, params)
-        or f"write a number, or declare it in the chain: `params: {{{node.text}: …}}`"
-    )
+    message = f"the chain has no parameter `{name}` for `{param.name}` of `{transform.name}`"
+    help = suggestion(name, params.checked)
+    if name in params.of_env:
+        message += f": it is one of {params.env}, which transforms don't read"
+        help = f"write a number, or declare one of another name in the chain: `params: {{chain_{name}: …}}`"
+    elif help is None:
+        help = f"write a number, or declare it in the chain: `params: {{{name}: …}}`"
     return rules.UNKNOWN_FIELD.at(node.span, message, help=help)
 
 
