@@ -6,9 +6,16 @@ from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
 from specgen.check.pipelines.entries import estimated_help
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.estimator_numbers import ESTIMATOR_NUMBERS
 from specgen.check.pipelines.heads_model import ValueHead
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting, part_name
+from specgen.check.pipelines.model import (
+    GROUP_ADVANTAGE,
+    Estimation,
+    PipelineLoss,
+    Setting,
+    part_name,
+)
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
@@ -19,15 +26,6 @@ from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Estimating, Pipeline
 from specgen.values import replace
 
-_NUMBERS = {
-    "td0": ("gamma",),
-    "td1": ("gamma",),
-    "td_lambda": ("gamma", "lmbda"),
-    "gae": ("gamma", "lmbda"),
-    "vtrace": ("gamma",),
-    "multi_agent_gae": ("gamma", "lmbda"),
-    GROUP_ADVANTAGE: (),
-}
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
@@ -59,7 +57,11 @@ def with_estimators(
 
 def kinds_given(declared: Estimating | None) -> list[str]:
     """Which estimators a pipeline says."""
-    return [] if declared is None else [kind for kind in _NUMBERS if getattr(declared, kind) is not None]
+    return (
+        []
+        if declared is None
+        else [kind for kind in ESTIMATOR_NUMBERS if getattr(declared, kind) is not None]
+    )
 
 
 def check_one(file: SchemaFile, path: tuple[str, ...], given: list[str], sink: Sink) -> bool:
@@ -67,7 +69,7 @@ def check_one(file: SchemaFile, path: tuple[str, ...], given: list[str], sink: S
     if len(given) == 1:
         return True
     which = " and ".join(f"`{kind}`" for kind in given) or "none"
-    message = f"an estimator is one of {', '.join(_NUMBERS)}; here is {which}"
+    message = f"an estimator is one of {', '.join(ESTIMATOR_NUMBERS)}; here is {which}"
     sink.add(rules.CHOICE.at(file.key_span(*path, "value_estimator"), message))
     return False
 
@@ -156,7 +158,7 @@ def _estimation(
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}
     for name in ("gamma", "lmbda"):
-        known = name in _NUMBERS.get(kind, ("gamma",))
+        known = name in ESTIMATOR_NUMBERS.get(kind, ("gamma",))
         if numbers_of is not None and getattr(numbers_of, name) is not None:
             if not known:
                 span = file.key_span(*path, *place, kind, name)

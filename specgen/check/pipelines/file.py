@@ -94,6 +94,6 @@ def check_pipelines(
 def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
     """A finding on a pipeline, in its text; what it inherits is left out by a word of its own."""
     shown = in_sight(item, file.whole_span("pipelines", name), file.span("pipelines", name, "extends"))
-    if shown is item or item.help != "leave it out":
+    if shown is item or item.help is None or not item.help.endswith("leave it out"):
         return shown
-    return replace(shown, help="leave it out: write `drop` in its place")
+    return replace(shown, help=f"{item.help}: write `drop` in its place")

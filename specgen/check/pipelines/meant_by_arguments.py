@@ -6,10 +6,12 @@ from collections.abc import Collection
 from typing import Final
 
 from specgen.check.losses.model import CheckedLoss
+from specgen.check.pipelines.estimator_numbers import ESTIMATOR_NUMBERS
 from specgen.diagnostics import suggestion
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.other_names import field_otherwise_called
+from specgen.schema.other_names import field_otherwise_called, named_as
 from specgen.schema.unknown_fields import field_of_a_pipeline
+from specgen.source import Mapping, Node
 
 _OF_SUPPORTS: Final = ("support", "atoms", "v_min", "v_max")
 _OF_COUNTS: Final = ("n_", "num_")
@@ -34,9 +36,21 @@ def meant_by_argument(
         _said_by_network(loss, argument)
         or field_otherwise_called(argument, arguments)
         or suggestion(argument, arguments)
+        or _said_by_estimator(loss, argument, find(file.root, place[:2]))
         or field_of_a_pipeline(find(file.root, place[:2]), place[:2], argument)
         or f"its arguments are {', '.join(sorted(arguments))}"
     )
+
+
+def _said_by_estimator(loss: CheckedLoss, argument: str, pipeline: Node | None) -> str | None:
+    """The estimators of the loss that have such a number; None where there is none, or the pipeline names one."""
+    named = {key: named_as(argument, numbers) for key, numbers in ESTIMATOR_NUMBERS.items()}
+    kinds = [kind for kind in loss.estimators if named[kind]]
+    if not kinds or (isinstance(pipeline, Mapping) and pipeline.get("value_estimator") is not None):
+        return None
+    first, *more = kinds
+    others = f", or in the place of `{first}` {', '.join(f'`{one}`' for one in more)}" if more else ""
+    return f"write `value_estimator: {{{first}: {{{named[first]}: …}}}}`{others}"
 
 
 def _said_by_network(loss: CheckedLoss, argument: str) -> str | None:

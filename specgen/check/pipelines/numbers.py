@@ -127,16 +127,17 @@ class Numbers:
     def _in_range(self, setting: Setting, fact: Fact, span: Span) -> Setting:
         """A declared setting, which is to be in the range of each field that names it."""
         self.named.add(setting.name)
+        declared = [Note("declared here", setting.span)]
+        got = f"and `{setting.name}` is" if setting.name != fact.field else "got"
+        got += f" {setting.default}"
         if fact.kind == "int" and setting.default != int(setting.default):
-            message = f"`{fact.field}` is a whole number, and `{setting.name}` is {setting.default}"
-            self.sink.add(value_rules.OUT_OF_RANGE.at(span, message))
+            message = f"`{fact.field}` is a whole number, {got}"
+            self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, notes=declared))
             setting = replace(setting, default=int(setting.default) + 1)
         for sign, bound in fact.range:
             if not COMPARISONS[sign](setting.default, bound):
-                message = (
-                    f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
-                )
-                self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, help=fact.help))
+                message = f"`{fact.field}` must be {sign} {bound:g}, {got}"
+                self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, notes=declared, help=fact.help))
         wider = _narrowest((*setting.range, *fact.range))
         kind = "int" if fact.kind == "int" else setting.kind
         made = Setting(setting.name, kind, setting.default, setting.doc or fact.doc, wider, setting.span)
