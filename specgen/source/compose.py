@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any
 
 import yaml
 
@@ -21,16 +20,15 @@ from specgen.diagnostics.rules.yaml import (
 )
 from specgen.source.brackets import balance, end_of_expression, looks_cut
 from specgen.source.characters import refused, refused_in
+from specgen.source.commas import with_whole_entries, with_whole_items
 from specgen.source.nodes import Mapping, Node, Origin, Scalar, Sequence, Style
 from specgen.source.resolve import NONE, is_null, resolve
 from specgen.source.syntax import comment_after, cut_by_comment
 from specgen.source.text import FileText
-from specgen.values import dataclass, replace
+from specgen.values import dataclass
 
 DEEPEST = 64
 """How deep mappings and lists may be nested; real declarations stay below ten."""
-
-_Pair: TypeAlias = tuple[Node | None, Node | None]
 
 _STYLES: dict[str, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 
@@ -151,14 +149,15 @@ class Composer:
 
     def _close(self, opened: _Open, end: int) -> Node | None:
         if not opened.is_map:
-            items = [self._value(node, opened, None) for node in opened.nodes]
+            nodes = with_whole_items(opened.nodes, self._sink) if opened.flow else opened.nodes
+            items = [self._value(node, opened, None) for node in nodes]
             found = tuple(item for item in items if item is not None)
             return Sequence(found, self._collection(opened, end)) if found or self._keeps(opened) else None
         entries: list[tuple[Scalar, Node]] = []
         seen: dict[str, Scalar] = {}
         lost: set[str] = set()
         pairs = list(zip(opened.nodes[::2], opened.nodes[1::2], strict=True))
-        for key, value in self._with_whole_numbers(pairs) if opened.flow else pairs:
+        for key, value in with_whole_entries(pairs, self._sink) if opened.flow else pairs:
             name = self._key(key, value, opened)
             kept = self._value(value, opened, name)
             if name is None:
@@ -235,31 +234,6 @@ class Composer:
             help = "everything after ` #` is a comment; " + help
         self._sink.add(NULL.at(at, f"{what} {how}", help=help))
 
-    def _with_whole_numbers(self, pairs: list[_Pair]) -> list[_Pair]:
-        """The entries of a mapping with the numbers that were meant where commas group digits, which is reported."""
-        whole: list[_Pair] = []
-        at = 0
-        while at < len(pairs):
-            (key, value), last = pairs[at], at
-            while last + 1 < len(pairs) and _is_rest_of_number(*pairs[last + 1]):
-                last += 1
-            end = pairs[last][0]
-            if last > at and _is_plain(value, r"[1-9]\d{0,2}") and _is_plain(end, r"\d{3}"):
-                digits = [
-                    value.text,
-                    *(one.text for one, _ in pairs[at + 1 : last + 1] if isinstance(one, Scalar)),
-                ]
-                span = value.span.to(end.span)
-                message = f"`{','.join(digits)}` falls apart at its commas: digits are grouped by `_`"
-                self._sink.add(FLOW_TEXT.at(span, message, help=f"write {'_'.join(digits)}"))
-                value = replace(
-                    value, text="".join(digits), value=int("".join(digits)), span=span, origin=None
-                )
-                at = last
-            whole.append((key, value))
-            at += 1
-        return whole
-
     def _fell_apart(self, scalar: Scalar, opened: _Open) -> bool:
         """Whether a plain scalar is a piece of an expression that a comma tore apart."""
         closed, left = balance(scalar.text)
@@ -309,20 +283,6 @@ class Composer:
     def _offset(self, mark: Any) -> int:
         at: int = mark.index
         return at
-
-
-def _is_plain(node: Node | None, pattern: str) -> TypeGuard[Scalar]:
-    """Whether a node is a text without quotes that matches a pattern."""
-    return (
-        isinstance(node, Scalar)
-        and node.style == "plain"
-        and re.fullmatch(pattern, node.text, re.ASCII) is not None
-    )
-
-
-def _is_rest_of_number(key: Node | None, value: Node | None) -> bool:
-    """Whether an entry is three digits and nothing else, as what stands behind a comma in a number."""
-    return _is_plain(key, r"\d{3}") and _is_plain(value, "")
 
 
 def _length(text: str, at: int) -> int:

@@ -1,0 +1,73 @@
+"""Numbers with commas inside `{…}` and `[…]`, where a comma ends a value: reported, and read as they were meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias, TypeGuard
+
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules.yaml import FLOW_TEXT
+from specgen.source.nodes import Node, Scalar
+from specgen.source.resolve import resolve
+from specgen.values import replace
+
+Pair: TypeAlias = tuple[Node | None, Node | None]
+
+
+def with_whole_entries(pairs: Sequence[Pair], sink: Sink) -> list[Pair]:
+    """The entries of a mapping; digits behind a comma, which are a key without a value, belong to the number before."""
+    whole: list[Pair] = []
+    for key, value in pairs:
+        before = whole[-1][1] if whole else None
+        if _is_plain(value, "") and _is_plain(key, r"\d+") and _is_plain(before, r"[-+]?\d+(,\d+)*"):
+            whole[-1] = (whole[-1][0], _joined(before, key))
+        else:
+            whole.append((key, value))
+    return [(key, _read(value, sink)) for key, value in whole]
+
+
+def with_whole_items(nodes: Sequence[Node | None], sink: Sink) -> list[Node | None]:
+    """The items of a list; three digits that begin with 0 belong to the number right before them."""
+    whole: list[Node | None] = []
+    for node in nodes:
+        before = whole[-1] if whole else None
+        if (
+            _is_plain(node, r"0\d\d")
+            and _is_plain(before, r"[-+]?[1-9]\d{0,2}(,\d+)*")
+            and before.origin is not None
+            and node.origin is not None
+            and node.origin.start == before.origin.end + 1
+        ):
+            whole[-1] = _joined(before, node)
+        else:
+            whole.append(node)
+    return [_read(node, sink) for node in whole]
+
+
+def _joined(before: Scalar, rest: Scalar) -> Scalar:
+    # the place of the last digits says what stands right behind them; `_read` makes one number of all
+    return replace(
+        before, text=f"{before.text},{rest.text}", span=before.span.to(rest.span), origin=rest.origin
+    )
+
+
+def _read(node: Node | None, sink: Sink) -> Node | None:
+    """The number that digits with commas between them stand for; any other node as it is."""
+    if not _is_plain(node, r"[-+]?\d+(,\d+)+"):
+        return node
+    first, *groups = node.text.split(",")
+    grouped = re.fullmatch(r"[-+]?[1-9]\d{0,2}", first) and all(len(one) == 3 for one in groups)
+    meant = ".".join([first, groups[0]]) if len(groups) == 1 and not grouped else "".join([first, *groups])
+    message = f"`{node.text}` falls apart at its commas: inside `{{…}}` and `[…]` they end a value"
+    sink.add(FLOW_TEXT.at(node.span, message, help=f"write {meant}"))
+    return replace(node, text=meant, value=resolve(meant), origin=None)
+
+
+def _is_plain(node: Node | None, pattern: str) -> TypeGuard[Scalar]:
+    """Whether a node is a text without quotes that matches a pattern."""
+    return (
+        isinstance(node, Scalar)
+        and node.style == "plain"
+        and re.fullmatch(pattern, node.text, re.ASCII) is not None
+    )
