@@ -87,7 +87,7 @@ def chain_params(
     taken |= dict.fromkeys(kwargs, "`gymnasium.make` has it as a keyword")
     checked, _ = check_params(file, path, chain.params, OF_CHAINS, Names(sink, taken), sink)
     found = {one.name: one for one in checked}
-    named: set[str] = set()
+    named = _named_in_unknown(file, path, chain, transforms)
     for transform, param, node, given in _arguments(file, path, chain, transforms):
         own = named_param(node, found)
         if own is not None and not refusal(own, param, transform, node, given):
@@ -221,6 +221,19 @@ def _arguments(
                 for param in transform.params:
                     if param.name in given:
                         yield transform, param, given[param.name], given
+
+
+def _named_in_unknown(
+    file: SchemaFile, path: tuple[str, ...], chain: Chain, transforms: Mapping[str, CheckedTransform]
+) -> set[str]:
+    """The words among arguments of transforms that are not known, or have a mistake: any may name a parameter."""
+    nodes = (
+        find(file.root, (*path, "transforms", index, kind))
+        for index, entry in enumerate(chain.transforms)
+        for kind in (() if isinstance(entry, str) else entry)
+        if kind not in transforms
+    )
+    return {_text_of(value) for node in nodes if isinstance(node, MappingNode) for _, value in node.entries}
 
 
 def _within(
