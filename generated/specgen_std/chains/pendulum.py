@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=82ec29539cebfb9f52d17f707b9b84db6c4d191b2bae58c24224821220478066
+# specgen: sha256=8563a4c7b167cabe25b81dd515f132ab7b52aaf825bdf1e075bce87f3cb542d4
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -217,9 +217,9 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 class PendulumGymTrainConsts(NamedTuple):
     """Constant tables of `PendulumGymTrain`."""
 
-    reward_scaling_2_loc: Tensor
+    reward_scaling_3_loc: Tensor
     """`loc` of RewardScaling"""
-    reward_scaling_2_scale: Tensor
+    reward_scaling_3_scale: Tensor
     """`scale` of RewardScaling"""
 
 
@@ -248,7 +248,7 @@ class PendulumGymTrainNext(NamedTuple):
     is_init: Bool[Tensor, "*batch 1"]
     step_count: Int64[Tensor, "*batch 1"]
     episode_reward: Float32[Tensor, "*batch 1"]
-    reward: Float32[Tensor, "*batch 1"]
+    raw_reward: Float32[Tensor, "*batch 1"]
 
 
 def pendulum_gym_train_reset(not_done: Tensor, observation: Tensor) -> PendulumGymTrainRoot:
@@ -257,7 +257,7 @@ def pendulum_gym_train_reset(not_done: Tensor, observation: Tensor) -> PendulumG
     is_init = torch.ones_like(not_done)
     # chains.PendulumGymTrain.transforms[1]
     step_count = torch.zeros_like(not_done, dtype=torch.int64)
-    # chains.PendulumGymTrain.transforms[3]
+    # chains.PendulumGymTrain.transforms[2]
     episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
     return PendulumGymTrainRoot(
         observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone(),
@@ -266,8 +266,8 @@ def pendulum_gym_train_reset(not_done: Tensor, observation: Tensor) -> PendulumG
 
 
 def pendulum_gym_train_advance(
-    consts: PendulumGymTrainConsts, step_count: Tensor, episode_reward: Tensor, next_observation: Tensor,
-    reward: Tensor, terminated: Tensor, truncated: Tensor,
+    step_count: Tensor, episode_reward: Tensor, next_observation: Tensor, reward: Tensor, terminated: Tensor,
+    truncated: Tensor,
 ) -> PendulumGymTrainNext:
     """One step: all that the step after it depends on."""
     done = terminated | truncated
@@ -276,20 +276,24 @@ def pendulum_gym_train_advance(
     # chains.PendulumGymTrain.transforms[1]
     next_step_count = step_count + 1
     # chains.PendulumGymTrain.transforms[2]
-    reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
-    # chains.PendulumGymTrain.transforms[3]
-    next_episode_reward = episode_reward + reward_scaled
+    next_episode_reward = episode_reward + reward
     return PendulumGymTrainNext(
         observation=next_observation, done=done, terminated=terminated, truncated=truncated,
         is_init=next_is_init, step_count=next_step_count, episode_reward=next_episode_reward,
-        reward=reward_scaled,
+        raw_reward=reward,
     )
 
 
-class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrainSpecs"]):
-    """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
+def pendulum_gym_train_reward(consts: PendulumGymTrainConsts, raw_reward: Tensor) -> Tensor:
+    """The reward of a step, for any leading dimensions."""
+    # chains.PendulumGymTrain.transforms[3]
+    return raw_reward * consts.reward_scaling_3_scale + consts.reward_scaling_3_loc
 
-    Transforms, in order: InitTracker, StepCounter, RewardScaling, RewardSum.
+
+class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrainSpecs"]):
+    """Gymnasium's Pendulum-v1 with rewards scaled down; `episode_reward` is the true return.
+
+    Transforms, in order: InitTracker, StepCounter, RewardSum, RewardScaling.
 
     Keys:
         observation: float32 [3]
@@ -311,7 +315,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
-        """Gymnasium's Pendulum-v1 with rewards scaled down and their sum.
+        """Gymnasium's Pendulum-v1 with rewards scaled down; `episode_reward` is the true return.
 
         Args:
             device: where the tensors live.
@@ -322,8 +326,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
 
     def _build(self) -> None:
         self.consts = PendulumGymTrainConsts(
-            reward_scaling_2_loc=torch.tensor(0.0, dtype=torch.float32, device=self.device),
-            reward_scaling_2_scale=torch.tensor(0.1, dtype=torch.float32, device=self.device),
+            reward_scaling_3_loc=torch.tensor(0.0, dtype=torch.float32, device=self.device),
+            reward_scaling_3_scale=torch.tensor(0.1, dtype=torch.float32, device=self.device),
         )
         super()._build()
 
@@ -348,7 +352,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     def _advance(self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...]) -> PendulumGymTrainNext:
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return pendulum_gym_train_advance(
-            self.consts, root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
+            root.step_count, root.episode_reward, next_observation, reward, terminated, truncated
         )
 
     def _gym_firsts(self, not_done: Tensor, observation: Tensor) -> PendulumGymTrainRoot:
@@ -358,13 +362,10 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         self, firsts: PendulumGymTrainRoot, lengths: Sequence[int], observation: Tensor, reward: Tensor,
         terminated: Tensor, truncated: Tensor,
     ) -> PendulumGymTrainNext:
-        consts = self.consts
         step_count = counts_before(firsts.step_count, lengths)
-        # chains.PendulumGymTrain.transforms[2]
-        reward_scaled = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
-        episode_reward = sums_before(firsts.episode_reward, reward_scaled, lengths)
+        episode_reward = sums_before(firsts.episode_reward, reward, lengths)
         return pendulum_gym_train_advance(
-            consts, step_count, episode_reward, observation, reward, terminated, truncated
+            step_count, episode_reward, observation, reward, terminated, truncated
         )
 
     def _gym_row(
@@ -373,8 +374,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         consts = self._gym_consts
         step_count, episode_reward = held
         done = terminated | truncated
-        # chains.PendulumGymTrain.transforms[2]
-        reward_2 = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
         return {
             "observation": next_observation,
             "done": done,
@@ -382,8 +381,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "truncated": truncated,
             "is_init": False,
             "step_count": step_count + 1,
-            "episode_reward": episode_reward + reward_2,
-            "reward": reward_2,
+            "episode_reward": episode_reward + reward,
+            "reward": reward * consts.reward_scaling_3_scale + consts.reward_scaling_3_loc,
         }
 
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
@@ -395,6 +394,20 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "is_init": True,
             "step_count": 0,
             "episode_reward": 0.0,
+        }
+
+    def _next_entries(
+        self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...], next_: PendulumGymTrainNext
+    ) -> dict[str, Any]:
+        return {
+            "observation": next_.observation,
+            "done": next_.done,
+            "terminated": next_.terminated,
+            "truncated": next_.truncated,
+            "is_init": next_.is_init,
+            "step_count": next_.step_count,
+            "episode_reward": next_.episode_reward,
+            "reward": pendulum_gym_train_reward(self.consts, next_.raw_reward),
         }
 
 

@@ -46,10 +46,16 @@ def warn_order(
                             Note(f"`{later.transform.name}` comes later", spans[later.position])
                             for later in laters
                         ],
-                        help=f"move `{earlier.transform.name}` behind `{behind}`, "
-                        f"or set `allow: [{rules.ORDER.code}]`",
+                        help=_order_help(earlier, source, behind),
                     )
                 )
+
+
+def _order_help(earlier: Instance, source: Entry, behind: str) -> str:
+    allow, name = f"`allow: [{rules.ORDER.code}]`", earlier.transform.name
+    if source.role == "reward":
+        return f"set {allow} for returns of the environment's rewards, as logs want them; or move `{name}` behind `{behind}`"
+    return f"move `{name}` behind `{behind}`, or set {allow}"
 
 
 def _warn_of_repetitions(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 
 from specgen.check.chains.model import CheckedChain, Instance
-from specgen.check.model import CheckedEnv, dotted
+from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import PolicyHead, QValueHead, action_keys
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import Acting, PipelineLoss, PipelineNetwork
 from specgen.check.pipelines.policies import shown
-from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import pipeline_rewards as reward_rules
 from specgen.expr import tree
 
 AnyEnv = CheckedEnv | CheckedChain
@@ -38,8 +39,7 @@ def check_episodes(
         sink.add(episode_rules.NEVER_ENDS.at(env.span, message, help=help))
     elif not _may_set(declared, ("terminated", "done")):
         _check_discount(env, losses, sink)
-    if limits.stop_return is not None:
-        _check_return(declared, limits.stop_return.span, env.span, sink)
+    check_returns(env, declared, limits, sink)
 
 
 def _check_discount(env: PipelineEnv, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:
@@ -53,25 +53,44 @@ def _check_discount(env: PipelineEnv, losses: tuple[PipelineLoss, ...], sink: Si
         )
 
 
-def _check_return(declared: AnyEnv, span: Span, env: Span, sink: Sink) -> None:
-    instances = _instances(declared)
-    sums = [
-        index
-        for index, one in enumerate(instances)
-        if any(entry.key == ("episode_reward",) for row in one.rows for entry in row.outputs.values())
-    ]
-    before = instances[: sums[-1]] if sums else instances
-    changed = [
-        one
-        for one in before
-        if any(entry.key == ("reward",) for row in one.rows for entry in row.outputs.values())
-    ]
-    if changed:
-        one = changed[0]
-        message = f"{one.described(declared.name)}, changes the rewards that are summed"
-        notes = [Note("the environment", env)]
-        help = "sum before it: `RewardSum` in front, and `allow: [SG311]` on the chain"
-        sink.add(episode_rules.SCALED_RETURN.at(span, message, notes=notes, help=help))
+def check_returns(env: PipelineEnv, declared: AnyEnv, limits: Limits | None, sink: Sink) -> None:
+    """Report returns of other rewards than those of the environment.
+
+    Args:
+        env: an environment of the pipeline.
+        declared: its declaration.
+        limits: when the training ends, if its evaluations decide; None where only the log has its returns.
+        sink: takes every mistake.
+    """
+    one = _changes_rewards(_instances(declared))
+    if one is None:
+        return
+    message = f"{one.described(declared.name)}, changes the rewards that are summed"
+    help = "sum before it: `RewardSum` in front, and `allow: [SG311]` on the chain"
+    if limits is not None and limits.stop_return is not None:
+        notes = [Note("the environment", env.span)]
+        sink.add(episode_rules.SCALED_RETURN.at(limits.stop_return.span, message, notes=notes, help=help))
+        return
+    said = ["so are the returns that the log has of them"]
+    sink.add(reward_rules.LOGGED_RETURN.at(env.span, message, notes=said, help=help))
+
+
+def _changes_rewards(instances: tuple[Instance, ...]) -> Instance | None:
+    """The first transform that makes another reward of one before it is summed; sums of repeated steps are none."""
+    for one in instances:
+        for entry in _written(one):
+            before = one.entries.get(entry.dotted)
+            if entry.key[-1] != "reward" or before is None or before.type != entry.type:
+                continue
+            summed = (*entry.key[:-1], "episode_reward")
+            sums = [each.position for each in instances if any(to.key == summed for to in _written(each))]
+            if one.transform.around is None and (not sums or one.position < sums[-1]):
+                return one
+    return None
+
+
+def _written(one: Instance) -> list[Entry]:
+    return [entry for row in one.rows for entry in row.outputs.values()]
 
 
 def check_target_entropy(losses: tuple[PipelineLoss, ...], acting: Acting, sink: Sink) -> None:
@@ -164,6 +183,5 @@ def _may_set(declared: AnyEnv, flags: tuple[str, ...]) -> bool:
     return any(
         entry.key[-1] in flags and (one.derives_done or entry.key[-1] == "done")
         for one in _instances(declared)
-        for row in one.rows
-        for entry in row.outputs.values()
+        for entry in _written(one)
     )

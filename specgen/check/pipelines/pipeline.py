@@ -18,7 +18,12 @@ from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_arguments import EnvArguments
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
-from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
+from specgen.check.pipelines.episodes import (
+    check_episodes,
+    check_evaluation,
+    check_returns,
+    check_target_entropy,
+)
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
@@ -288,6 +293,10 @@ class _Pipeline(PartReader):
         check_episodes(eval_env, declared.value, losses, limits, self.sink)
         check_target_entropy(losses, acting, self.sink)
         if eval_env is not env:
+            trained = self.scopes.at(env.span).envs[env.name]
+            assert isinstance(trained, Checked)
+            if trained.value is not declared.value:
+                check_returns(env, trained.value, None, self.sink)
             check_evaluation(env, eval_env, acting, self.sink)
 
     def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:

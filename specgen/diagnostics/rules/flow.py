@@ -37,17 +37,17 @@ say so.
 transforms: [RewardSum, {RewardScaling: {loc: 0.0, scale: 0.1}}]
 ```
 
-Either put it behind:
-
-```yaml
-transforms: [{RewardScaling: {loc: 0.0, scale: 0.1}}, RewardSum]
-```
-
-or allow it in this chain:
+For the return of the environment, which logs and evaluations are of, allow it in this chain:
 
 ```yaml
 transforms: [RewardSum, {RewardScaling: {loc: 0.0, scale: 0.1}}]
 allow: [SG311]
+```
+
+For the sum of what is trained on, put it behind:
+
+```yaml
+transforms: [{RewardScaling: {loc: 0.0, scale: 0.1}}, RewardSum]
 ```
 """,
     severity="warning",
