@@ -199,6 +199,11 @@ def test_refused(keywords: dict[str, Any], error: type[Exception], text: str) ->
         Collector(**{"create_env_fn": CartPole(), "frames_per_batch": 9, **keywords})
 
 
+def test_no_environments_are_refused() -> None:
+    with pytest.raises(ValueError, match="batch size of 0"):
+        Collector(CartPole(batch_size=[0]), None, frames_per_batch=5, total_frames=5)
+
+
 def test_a_second_step_counter_is_refused() -> None:
     first = Collector(CartPole(), frames_per_batch=9, max_frames_per_traj=4)
     with pytest.raises(ValueError, match="step_count"):

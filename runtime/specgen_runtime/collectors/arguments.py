@@ -82,8 +82,10 @@ def made_policy(policy: Any, factory: Callable[[], Any] | None) -> Any:
 
 
 def steps_of_batch(frames: int, environments: int) -> int:
-    """How many steps give so many transitions, rounded up with a warning. Raises ValueError if there are none."""
+    """How many steps give so many transitions, rounded up with a warning. Raises ValueError if there are none, or no environments."""
     frames = as_count(frames, "frames_per_batch")
+    if not environments:
+        raise ValueError("the environment has a batch size of 0: there are no environments to collect from")
     steps = -(-frames // environments)
     if steps * environments != frames:
         warnings.warn(

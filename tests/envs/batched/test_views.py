@@ -79,6 +79,12 @@ def test_it_begins_anew_with_its_batch(of_three: Any) -> None:
         view.update_kwargs({})
 
 
+def test_parameters_are_those_of_the_batch() -> None:
+    view = SerialEnv(3, CartPoleTrain)[1:][0]
+    with pytest.raises(AttributeError, match=r"make them with others, SerialEnv\(..., create_env_kwargs="):
+        view.params = view.params[0]
+
+
 def test_an_error_names_the_environment_of_the_batch(batch: Any) -> None:
     view = batch(3, partial(Faulty, 1))[1:]
     with pytest.raises(ZeroDivisionError) as caught:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from specgen_runtime.envs.base import D
+from specgen_runtime.envs.batched.attributes import refuse_params
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.pool import Pool
 
@@ -66,6 +67,15 @@ class BatchView(IndexedBatch[D]):
             self._forget_pool()
         self._last.take()  # others may have stepped the environments since
         return super()._live()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        maker: Any = self
+        while (
+            whole := maker.__dict__.get("_whole")
+        ) is not None:  # a view has no keywords that make environments
+            maker = whole
+        refuse_params(name, type(maker).__name__)
+        super().__setattr__(name, value)
 
     def update_kwargs(self, kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Not of a view.
