@@ -107,3 +107,12 @@ def test_layers_are_in_training_afterwards() -> None:
     assert all(module.training for module in layers.modules())
     norm = next(module for module in layers.modules() if isinstance(module, nn.BatchNorm1d))
     assert norm.num_batches_tracked == 0
+
+
+def test_layers_that_do_not_fit_their_inputs_are_named_with_them() -> None:
+    def narrow(*, in_shapes: Sequence[tuple[int, ...]], out_features: int) -> nn.Module:
+        return nn.Linear(in_shapes[0][0] + 1, out_features)
+
+    wanted = r"layers of .*narrow in actor_network can't be called with .* 'observation' \[2, 3\]: RuntimeError: mat1 and"
+    with pytest.raises(ValueError, match=wanted):
+        own_layers(narrow, in_shapes=[(3,)], out_features=4, network="actor_network", in_keys=["observation"])

@@ -119,6 +119,11 @@ def test_what_it_gives_is_checked(make: MakesMixer, kind: type[Exception], messa
         own_mixer(make, n_agents=3, state_shape=None)
 
 
+def test_a_mixer_that_does_not_fit_is_named_with_its_inputs() -> None:
+    with pytest.raises(ValueError, match=r"can't be called with .* 2, \[2, 3, 1\], \[2, 4\]: TypeError"):
+        own_mixer(lambda *, n_agents, state_shape: nn.Linear(1, 1), n_agents=3, state_shape=(4,))
+
+
 def test_a_function_may_make_it() -> None:
     mixer = own_mixer(lambda *, n_agents, state_shape: VDNMixer(n_agents), n_agents=3, state_shape=None)
     assert mixer(torch.ones(5, 4, 3, 1)).tolist() == [[[3.0]] * 4] * 5

@@ -149,7 +149,7 @@ def _front(
     if layers.own is not None:
         stage = "inputs" if not last or layers.recurrence is not None else "features"
         write = key_text(inner_key(name, stage))
-        modules.append(_own(layers, layers.own, reads, write, uses))
+        modules.append(_own(name, layers, layers.own, reads, write, uses))
         reads = [write]
         front, size = list[str](), _number(layers.own.features)
     else:
@@ -168,13 +168,14 @@ def _front(
     return modules, [], _number(layers.recurrence.size), [features]
 
 
-def _own(layers: Layers, own: OwnLayers, reads: list[str], write: str, uses: set[str]) -> str:
+def _own(name: str, layers: Layers, own: OwnLayers, reads: list[str], write: str, uses: set[str]) -> str:
     """The call that makes layers of a Python class."""
     below = () if layers.trunk is None else (f"({_number(layers.trunk.features)},)",)
     shapes = [*below, *(literal(tuple(entry.stored_shape)) for entry in layers.inputs)]
     uses |= {"SafeModule", "own_layers", own_alias(own.source)}
-    words = f"in_shapes=[{', '.join(shapes)}], out_features={_number(own.features)}"
-    return f"SafeModule(own_layers({own_alias(own.source)}, {words}), in_keys=[{', '.join(reads)}], out_keys=[{write}])"
+    keys = f"in_keys=[{', '.join(reads)}]"
+    words = f"in_shapes=[{', '.join(shapes)}], out_features={_number(own.features)}, network={literal(name)}, {keys}"
+    return f"SafeModule(own_layers({own_alias(own.source)}, {words}), {keys}, out_keys=[{write}])"
 
 
 def own_alias(source: PythonSource) -> str:

@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from specgen_runtime.typing import NestedKey
+
 __all__ = ["MakesLayers", "MakesMixer", "own_layers", "own_mixer"]
 
 
@@ -28,20 +30,30 @@ class MakesLayers(Protocol):
         ...
 
 
-def own_layers(make: MakesLayers, *, in_shapes: Sequence[tuple[int, ...]], out_features: int) -> nn.Module:
+def own_layers(
+    make: MakesLayers,
+    *,
+    in_shapes: Sequence[tuple[int, ...]],
+    out_features: int,
+    network: str = "",
+    in_keys: Sequence[NestedKey] = (),
+) -> nn.Module:
     """The layers that a class or function makes, called once with zeros to see what they give.
 
     Args:
         make: makes them.
         in_shapes: the shape of each entry that they read, without the batch.
         out_features: how many numbers they give.
+        network: the network that they are of, for messages.
+        in_keys: the entries, for messages.
 
     Raises:
         TypeError: what is made is no module, or gives no tensor.
-        ValueError: it gives another shape or dtype.
+        ValueError: it fails for these inputs, or gives another shape or dtype.
     """
     layers = make(in_shapes=in_shapes, out_features=out_features)
-    _look_at("layers", make, layers, [(2, *shape) for shape in in_shapes], out_features)
+    shapes = [(2, *shape) for shape in in_shapes]
+    _look_at("layers", make, layers, shapes, out_features, network=network, in_keys=in_keys)
     return layers
 
 
@@ -73,7 +85,7 @@ def own_mixer(make: MakesMixer, *, n_agents: int, state_shape: tuple[int, ...] |
 
     Raises:
         TypeError: what is made is no module, or gives no tensor.
-        ValueError: it gives another shape or dtype.
+        ValueError: it fails for these inputs, or gives another shape or dtype.
     """
     mixer = make(n_agents=n_agents, state_shape=state_shape)
     state = [] if state_shape is None else [(2, *state_shape)]
@@ -82,17 +94,31 @@ def own_mixer(make: MakesMixer, *, n_agents: int, state_shape: tuple[int, ...] |
 
 
 def _look_at(
-    what: str, make: object, module: object, shapes: Sequence[tuple[int, ...]], features: int
+    what: str,
+    make: object,
+    module: object,
+    shapes: Sequence[tuple[int, ...]],
+    features: int,
+    *,
+    network: str = "",
+    in_keys: Sequence[NestedKey] = (),
 ) -> None:
     """Refuse a module that gives something else than `features` numbers for inputs of these shapes, a batch of 2."""
-    name = getattr(make, "__qualname__", type(make).__name__)
+    name = getattr(make, "__qualname__", type(make).__name__) + (f" in {network}" if network else "")
     is_what, of_what = ("layers are", "layers of") if what == "layers" else (f"{what} is", f"{what} of")
     if not isinstance(module, nn.Module):
         raise TypeError(f"{name} makes a {type(module).__name__}, and {is_what} an nn.Module")
     modes = [(one, one.training) for one in module.modules()]
     module.eval()
-    with torch.no_grad():
-        given = module(*(torch.zeros(shape) for shape in shapes))
+    try:
+        with torch.no_grad():
+            given = module(*(torch.zeros(shape) for shape in shapes))
+    except Exception as error:
+        keys = [f"{key!r} " for key in in_keys] or [""] * len(shapes)
+        inputs = ", ".join(f"{key}{list(shape)}" for key, shape in zip(keys, shapes, strict=True))
+        raise ValueError(
+            f"{of_what} {name} can't be called with float32 of a batch of 2, {inputs}: {type(error).__name__}: {error}"
+        ) from error
     for one, training in modes:
         one.training = training
     gives = "give" if what == "layers" else "gives"
