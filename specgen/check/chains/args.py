@@ -8,12 +8,12 @@ from typing import Any
 
 from specgen.check.chains.params import (
     ChainParams,
+    is_free,
     named_param,
     names_a_refused_one,
     refusal,
     undeclared,
 )
-from specgen.check.model import Parameter
 from specgen.check.names import key_refusal, shortened
 from specgen.check.param_arguments import check_argument
 from specgen.check.transforms.entries import Output
@@ -21,7 +21,7 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile, find, to_data
+from specgen.schema.load import SchemaFile, find
 from specgen.schema.other_names import field_otherwise_called
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar, Sequence
@@ -141,7 +141,7 @@ def read_arguments(
         elif found is not None and (missing := undeclared(found, param, transform, params_of_chain, given)):
             mine.add(missing)
         elif found is not None:
-            free = param.unless is not None and _is_true(params[param.unless], given)
+            free = is_free(param, transform, given)
             arguments.params[param.name] = check_argument(param, found, transform.name, mine, free=free)
         elif param.required:
             mine.add(
@@ -180,12 +180,6 @@ def _compare(
             node = given.get(param.name)
             message = f"`{param.name}` of `{transform.name}` must be >= `{param.at_least}`, {least:g}, got {value:g}"
             sink.add(rules.PARAM_OUT_OF_RANGE.at(here if node is None else node.span, message))
-
-
-def _is_true(param: Parameter, given: dict[str, Node]) -> bool:
-    """Whether a truth value is given as true, or true without being given."""
-    node = given.get(param.name)
-    return bool(param.default if node is None else to_data(node) is True)
 
 
 def _keys(node: Node, name: str, sink: Sink) -> list[Key]:

@@ -195,11 +195,20 @@ def _compared(param: Parameter, transform: CheckedTransform) -> Iterator[tuple[s
             yield "<=", one
 
 
+def is_free(param: Parameter, transform: CheckedTransform, given: Mapping[str, Node]) -> bool:
+    """Whether the range of a parameter does not hold here, as the truth value says that it names with `unless`."""
+    unless = next((one for one in transform.params if one.name == param.unless), None)
+    if unless is None:
+        return False
+    node = given.get(unless.name)
+    return bool(unless.default if node is None else to_data(node) is True)
+
+
 def _bounds(
     param: Parameter, transform: CheckedTransform, given: Mapping[str, Node]
 ) -> Iterator[tuple[str, float]]:
     """What is to hold of an argument: its range, and the numbers that it is compared with."""
-    if param.unless is None:
+    if not is_free(param, transform, given):
         yield from param.range
     for sign, other in _compared(param, transform):
         node = given.get(other.name)
