@@ -11,6 +11,7 @@ import torch
 from specgen_runtime.testing import check_env
 from specgen_std import chains
 from specgen_std import envs as library
+from tensordict import TensorDict
 from torch import Tensor
 
 from tests.envs.randomised import envs
@@ -48,6 +49,22 @@ def test_everything_is_on_the_device(envs: Any, name: str, moved: bool, device: 
     assert after.device == wanted
     assert all(value.device == wanted for value in after.values(True, True))
     assert after["next", "reward"].shape == (3, 1)
+
+
+@pytest.mark.parametrize("make", [library.Pendulum, library.CartPole, chains.PendulumTrain])
+def test_what_needs_values_is_refused_on_the_meta_device(make: Callable[..., Any]) -> None:
+    env = make(batch_size=(3,), device="meta")
+    root = env.rand_action(env.reset())
+    for call in (
+        lambda: env.rollout(3),
+        lambda: env.rollout(3, break_when_any_done=False),
+        lambda: env.step_and_maybe_reset(root.clone()),
+        lambda: env.step_and_maybe_reset(TensorDict.lazy_stack(root.unbind(0))),
+    ):
+        with pytest.raises(RuntimeError, match=r"is on the meta device.*env.to\('cpu'\)"):
+            call()
+    assert env.step(root)["next", "reward"].shape == (3, 1)
+    assert env.fake_tensordict().device == torch.device("meta")
 
 
 @pytest.mark.parametrize("device", DEVICES)

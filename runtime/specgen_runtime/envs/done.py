@@ -50,6 +50,7 @@ __all__ = [
     "item_mask",
     "mark_truncated",
     "pop_reset_masks",
+    "refuse_meta",
     "rootmost_sets",
     "rows_mask",
     "terminated_or_truncated",
@@ -134,6 +135,15 @@ def governing_set(key: NestedKey, sets: Sequence[DoneSet]) -> DoneSet | None:
     above = [s for s in sets if path[: len(s.prefix)] == s.prefix]
     # sorted, as torch.compile knows no min with a key
     return sorted(above, key=lambda s: len(s.prefix))[0] if above else None
+
+
+def refuse_meta(env: object, device: torch.device | None) -> None:
+    """Refuse to ask which episodes ended where tensors have no values."""
+    if device is not None and device.type == "meta":
+        raise RuntimeError(
+            f"{type(env).__name__} is on the meta device, whose tensors have shapes and no values: nobody knows which "
+            "episodes end. There are its specs, fake_tensordict, reset, rand_action and step; rollouts need env.to('cpu')"
+        )
 
 
 def any_done(tensordict: TensorDictBase, sets: Sequence[DoneSet]) -> bool:

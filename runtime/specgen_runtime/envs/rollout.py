@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs.done import mark_truncated
+from specgen_runtime.envs.done import mark_truncated, refuse_meta
 from specgen_runtime.envs.policy import as_policy, on_policy_device
 from specgen_runtime.envs.rollout_steps import fill_randomly
 from specgen_runtime.specs.arguments import as_count, as_device
@@ -85,6 +85,7 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
     if options.set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
         raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
+    refuse_meta(env, env.device)
     act = policy_function(env, options)
     rows: Any = env._rollout_steps(options)
     root = options.tensordict if options.goes_on else _start(env, options)

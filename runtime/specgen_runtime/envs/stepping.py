@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.data_checks import check_entries, check_flag_types, check_tensordict, fit_batch
-from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks
+from specgen_runtime.envs.done import any_done, complete_dones, pop_reset_masks, refuse_meta
 from specgen_runtime.envs.finite import refuse_not_finite
 from specgen_runtime.envs.in_place import noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, join_key
@@ -233,6 +233,7 @@ def _outdated_flags(layout: Layout, preset: TensorDictBase) -> list[NestedKey]:
 
 def step_and_maybe_reset(env: EnvBase[D, Any], tensordict: D) -> tuple[D, D]:
     """A step, and the root that follows, in which what is done begins anew; see `EnvBase.step_and_maybe_reset`."""
+    refuse_meta(env, env.device)
     tensordict = env.step(tensordict)
     root = env.step_mdp(tensordict)
     if not env.any_done(root):

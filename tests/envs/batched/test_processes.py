@@ -202,6 +202,44 @@ def test_unset_options_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> Non
     assert os.environ["CAPTURE_NONTENSOR_STACK"] == "0"
 
 
+def test_a_fork_server_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
+    """It forgets Ctrl-C while it imports; its copies and this process hear it as ever."""
+    (tmp_path / "interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "program.py").write_text(
+        "import multiprocessing, os, signal\n"
+        "from specgen_runtime.envs import ParallelEnv\n"
+        "from specgen_runtime.envs.batched import processes\n"
+        "from specgen_std.envs import CartPole\n"
+        "def heard():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        signal.pause()\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('heard', flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    processes._PRELOADED = ('interrupted', *processes._PRELOADED)\n"
+        "    env = ParallelEnv(2, CartPole, mp_start_method='forkserver')\n"
+        "    print(list(env.rollout(3).batch_size), flush=True)\n"
+        "    env.close()\n"
+        "    other = multiprocessing.get_context('forkserver').Process(target=heard)\n"
+        "    other.start()\n"
+        "    other.join()\n"
+        "    heard()\n"
+    )
+    search = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout == "[2, 3]\nheard\nheard\n", done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_fork_server_that_is_interrupted_while_it_comes_up(tmp_path: Path) -> None:
     """Ctrl-C is for all processes of a terminal; this one goes on, a training to its next checkpoint."""
     (tmp_path / "interrupted_once.py").write_text(

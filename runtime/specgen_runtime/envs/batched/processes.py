@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import Any
@@ -20,7 +20,8 @@ from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_wor
 
 __all__ = ["ProcessPool", "preload", "start", "start_method"]
 
-_PRELOADED = ("__main__", "specgen_runtime.envs.batched.worker")
+_LAST = "specgen_runtime.envs.batched.hears_interrupts"
+_PRELOADED = ("__main__", "specgen_runtime.envs.batched.worker", _LAST)
 
 
 def start_method(name: str | None) -> str:
@@ -209,11 +210,20 @@ class ProcessPool(RemotePool):
 
 
 def preload(method: str) -> None:
-    """Let the fork server import torch before it makes its first copy, unless somebody has told it what to import."""
+    """Let the fork server import torch before it makes its first copy, unless somebody has told it what to import.
+
+    It comes up with Ctrl-C held back, which the last of the modules forgets: it has no traceback to print.
+    """
     if method == "forkserver":
         server: Any = multiprocessing.forkserver._forkserver
         if getattr(server, "_forkserver_pid", None) is None and server._preload_modules == ["__main__"]:
             mp.set_forkserver_preload(list(_PRELOADED))
+            resource_tracker.ensure_running()  # which would let Ctrl-C through behind it
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                server.ensure_running()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def start(process: BaseProcess) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
+from specgen_runtime.envs.done import refuse_meta
 from specgen_runtime.envs.generated.parameters import HoldsParams, ReadParam, moved_params, per_env_param
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
@@ -298,6 +299,7 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
             if is_traced() and not self._rewritten:
                 return tensordict, traced_restart(self, self.step_mdp(self.step(tensordict)))
             return super().step_and_maybe_reset(tensordict)
+        refuse_meta(self, self._device)
         root, next_, entries = self._write_next(tensordict)
         done = next_.done
         if is_traced() or (done.any() if self._batch_size else done):

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
-from specgen_runtime.envs.keys import next_key
+from specgen_runtime.envs.keys import as_tuple, next_key
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.objectives.modes import over_sequences
@@ -72,7 +72,13 @@ def state_values(
     dim = _joining(root, reading.time)
     if target_params is not None or reading.apart or dim is None or _normalises_by_batch(reading.network):
         value = network_values(root, reading, params)
-        return value, network_values(after, reading, params if target_params is None else target_params)
+        later = params if target_params is None else target_params
+        try:
+            return value, network_values(after, reading, later)
+        except KeyError:
+            _refuse_missing(data, root, after)
+            raise
+    _refuse_missing(data, root, after)
     both = network_values(torch.cat([root, after], dim), reading, params)
     length = root.shape[dim]
     return both.narrow(dim, 0, length), both.narrow(dim, length, length)
@@ -129,6 +135,19 @@ def _finite(data: TensorDictBase, network: TensorDictModuleBase) -> TensorDictBa
         ):
             after.set(key, torch.where(following.isnan(), root, following))
     return after
+
+
+def _refuse_missing(data: TensorDictBase, root: TensorDictBase, after: TensorDictBase) -> None:
+    """Refuse data where one moment has an input of the network, and the other has not."""
+    now, later = ({*map(as_tuple, record.keys(True, True))} for record in (root, after))
+    lacking = [("next", *key) for key in sorted(now - later)] + sorted(later - now)
+    if lacking:
+        key, whose = lacking[0], "next state" if now - later else "state"
+        name = key if len(key) > 1 else key[0]
+        raise KeyError(
+            f"the value of the {whose}: {name!r}, which the network reads, is not in the tensordict; it holds {listed(data)}. "
+            "Rollouts and collectors give it: keep it where the data are stored"
+        )
 
 
 def _joining(record: TensorDictBase, time: int) -> int | None:
