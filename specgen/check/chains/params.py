@@ -165,7 +165,9 @@ def refusal(
         return None
     notes = [Note("declared here", own.span)] if own.span is not None else []
     message = f"{what} should be {_KINDS[kind]}, and `{own.name}` is {_KINDS[own.kind]}"
-    return rules.WRONG_TYPE.at(node.span, message, notes=notes, help=f"declare it with `type: {kind}`")
+    return rules.WRONG_TYPE.at(
+        node.span, message, notes=notes, help=f"declare it with `type: {kind}`, or one of that type beside it"
+    )
 
 
 def _fixed(param: Parameter, transform: CheckedTransform, given: Mapping[str, Node]) -> str | None:
