@@ -9,7 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from specgen_runtime.modules import QValueActor
 from specgen_runtime.testing import assert_identical
+from tensordict.nn import TensorDictModule
+from torch import nn
 
 from specgen.project.gymnasium_lock import record
 from tests.envs.test_gym_rows import generally, transitions
@@ -54,6 +57,13 @@ CHAINS = {
     "Near": f"[{{{TENSOR}}}, {{Resize: {{w: 12, h: 80, interpolation: nearest, {SEEN}}}}}, StepCounter]",
     "Different": f"[{{{TENSOR}}}, Differences]",
 }
+
+
+class Dark(nn.Module):
+    """An action that the sum of an image decides."""
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return observation.double().sum().long() % 3
 
 
 class Screen(gymnasium.Env[Any, Any]):
@@ -115,6 +125,27 @@ class TestEachChain:
         found = made(chains, name).rollout(20, break_when_any_done=stops)
         assert len(found) == (9 if stops else 20)
         assert_identical(found, generally(made(chains, name)).rollout(20, break_when_any_done=stops))
+
+    @pytest.mark.parametrize("kind", ["module", "layers", "random"])
+    def test_rollouts_from_a_root(self, chains: Any, name: str, kind: str) -> None:
+        """What was given is the chain's image, and what the environment has is its own, of another shape perhaps."""
+        policy = {"module": TensorDictModule(Dark(), ["observation"], ["action"]), "random": None}.get(kind)
+        if kind == "layers":
+            size = made(chains, name).observation_spec["observation"].shape.numel()
+            net = nn.Sequential(nn.Flatten(0), nn.Linear(size, 3))
+            policy = QValueActor(net, in_keys=["observation"], action_space="categorical")
+            if made(chains, name).observation_spec["observation"].dtype != torch.float32:
+                policy = policy.double()
+
+        def rolled(env: Any) -> Any:
+            parts, root = [], env.reset()
+            for _ in range(2):
+                options: Any = {"auto_reset": False, "tensordict": root, "break_when_any_done": False}
+                parts.append(env.rollout(7, policy, **options))
+                root = env.step_mdp(parts[-1][-1])
+            return torch.cat(parts)
+
+        assert_identical(rolled(made(chains, name)), rolled(generally(made(chains, name))))
 
     def test_no_step_changes_another(self, chains: Any, name: str) -> None:
         env, kept = made(chains, name), []

@@ -155,11 +155,13 @@ class RecordSteps(RolloutSteps):
         if self._by_transitions:
             return super().packed()
         try:
-            entries = stack_tds(self._seen, time)
-        except RuntimeError:  # what the policy writes differs in its keys or sizes
+            entries, roots = stack_tds(self._seen, time), stacked(self._roots, time)
+        except (
+            RuntimeError
+        ):  # what the policy writes differs in its keys or sizes, or a chain made another of what was given
             return stack_transitions(self._as_transitions(), self.options.return_contiguous)
         actions = tuple(torch.stack(column, time) for column in zip(*self._actions, strict=True))
-        roots, nexts = stacked(self._roots, time), stacked(self._nexts, time)
+        nexts = stacked(self._nexts, time)
         result = _timed(env, entries, len(self._seen))
         return result.set("next", _timed(env, env._next_entries(roots, actions, nexts), len(self._seen)))
 
