@@ -28,9 +28,7 @@ def test_a_rollout_comes_back_row_by_row(tmp_path: Path, batch_size: list[int]) 
 
 
 def test_a_folder_without_data(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match=r"nothing holds no recorded data: save some with `rollout.memmap"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"nothing is not there: save some with `rollout.memmap"):
         load_recorded(tmp_path / "nothing", ENTRIES)
 
 

@@ -243,6 +243,9 @@ def test_parts_without_their_loop(tmp_path: Path) -> None:
     torch.testing.assert_close(parts.state_dict(), trained)
     with pytest.raises(FileNotFoundError, match="there is no checkpoint in"):
         load_parts(parts, tmp_path / "elsewhere")
+    (checkpoint,) = tmp_path.glob("checkpoint-*")
+    with pytest.raises(FileNotFoundError, match=f"one checkpoint of a run, whose folder is {tmp_path}"):
+        load_parts(parts, checkpoint)
 
 
 def test_parts_of_something_else(tmp_path: Path) -> None:
@@ -257,7 +260,10 @@ def test_parts_of_something_else(tmp_path: Path) -> None:
         def load_state_dict(self, state: Mapping[str, Any]) -> None:
             self.network.load_state_dict(state["policy"])
 
-    with pytest.raises(ValueError, match=r"does not fit Wider: .*size mismatch.*config.json says"):
+    with pytest.raises(
+        ValueError,
+        match=r"does not fit Wider: it has network.weight of shape \[1, 1\] for \[1, 2\]; .*config.json says",
+    ):
         load_parts(Wider(), tmp_path)
     with pytest.raises(ValueError, match="does not fit Others: it lacks 'policy'"):
         load_parts(Others(), tmp_path)

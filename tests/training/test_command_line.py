@@ -58,7 +58,7 @@ def test_a_training_from_the_command_line(tmp_path: Path) -> None:
         (MODULE, ["--gamma", "1.5"], "gamma must be <= 1, got 1.5"),
         (MODULE, ["--num-env", "3"], "Perhaps you meant: --num-envs INT"),
         (MODULE, ["--device", "xpu:77"], "error: device is 'xpu:77', and "),
-        (RECORDED, ["--recorded", "nothing"], "error: nothing holds no recorded data: save some with "),
+        (RECORDED, ["--recorded", "nothing"], "error: nothing is not there: save some with "),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_begins(

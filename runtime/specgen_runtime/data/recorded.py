@@ -114,7 +114,8 @@ def _opened(path: Path) -> RecordedSource:
     )
     if path.is_dir() and any((at / "metadata.json").is_file() for at in (path, path / "data")):
         wanted = "of Minari's formats HDF5 is read, `data_format='hdf5'`"
-    raise MissingDataError(f"{path} holds no recorded data: {wanted}")
+    what = "holds no recorded data" if path.exists() else "is not there"
+    raise MissingDataError(f"{path} {what}: {wanted}")
 
 
 def _opened_hdf5(path: Path) -> RecordedSource:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from specgen_runtime.data.saving import link_saved
 from specgen_runtime.durable import replace_file, save_values, sync_folder
@@ -22,6 +23,9 @@ _MANIFEST = "checkpoints.json"
 
 class Restorable(Protocol):
     """What goes on from a state: the parts of a pipeline, or of a loop of one's own."""
+
+    def state_dict(self) -> Any:
+        """The state."""
 
     def load_state_dict(self, state: Any, /) -> Any:
         """Restore what `state_dict` gave."""
@@ -146,15 +150,35 @@ def load_parts(parts: Restorable, folder: str | Path) -> None:
         FileNotFoundError: there is no checkpoint in the folder.
         ValueError: the checkpoint is of other parts, or of other sizes. The parts may hold some of it then.
     """
-    state = Checkpoints(Path(folder), 1).load({})
+    folder = Path(folder)
+    if folder.name.startswith("checkpoint-") and (folder.parent / _MANIFEST).is_file():
+        raise FileNotFoundError(f"{folder} is one checkpoint of a run, whose folder is {folder.parent}")
+    state = Checkpoints(folder, 1).load({})
     try:
         parts.load_state_dict(state["parts"])
     except (KeyError, RuntimeError, ValueError) as error:
         said = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        if resized := list(_resized(parts.state_dict(), state["parts"])):
+            more = f", and {len(resized) - _SHOWN} more" if len(resized) > _SHOWN else ""
+            said = f"it has {', '.join(resized[:_SHOWN])}{more}"
         raise ValueError(
             f"the checkpoint in {folder} does not fit {type(parts).__name__}: {said}; "
-            f"{Path(folder) / 'config.json'} says what it was trained with"
+            f"{folder / 'config.json'} says what it was trained with"
         ) from error
+
+
+_SHOWN = 3
+"""How many tensors of other sizes are named."""
+
+
+def _resized(own: Any, saved: Any, name: str = "") -> Iterator[str]:
+    """The tensors of a saved state that have another shape in one's own, by name."""
+    if isinstance(own, Mapping) and isinstance(saved, Mapping):
+        for key in own:
+            if key in saved:
+                yield from _resized(own[key], saved[key], f"{name}.{key}" if name else str(key))
+    elif isinstance(own, Tensor) and isinstance(saved, Tensor) and own.shape != saved.shape:
+        yield f"{name} of shape {list(saved.shape)} for {list(own.shape)}"
 
 
 def _count(checkpoint: Path) -> str:
