@@ -44,7 +44,7 @@ def test_everything_is_on_the_device(envs: Any, name: str, moved: bool, device: 
     assert all(value.device == wanted for value in tensors_of(env.params))
     for spec in (env.full_action_spec, env.full_observation_spec, env.full_state_spec, env.full_done_spec):
         assert spec.device == wanted
-    root = env.rand_action(env.reset())
+    root: TensorDict = env.rand_action(env.reset())
     after = env.step(root)
     assert after.device == wanted
     assert all(value.device == wanted for value in after.values(True, True))
@@ -54,13 +54,14 @@ def test_everything_is_on_the_device(envs: Any, name: str, moved: bool, device: 
 @pytest.mark.parametrize("make", [library.Pendulum, library.CartPole, chains.PendulumTrain])
 def test_what_needs_values_is_refused_on_the_meta_device(make: Callable[..., Any]) -> None:
     env = make(batch_size=(3,), device="meta")
-    root = env.rand_action(env.reset())
-    for call in (
+    root: TensorDict = env.rand_action(env.reset())
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: env.rollout(3),
         lambda: env.rollout(3, break_when_any_done=False),
         lambda: env.step_and_maybe_reset(root.clone()),
         lambda: env.step_and_maybe_reset(TensorDict.lazy_stack(root.unbind(0))),
-    ):
+    )
+    for call in calls:
         with pytest.raises(RuntimeError, match=r"is on the meta device.*env.to\('cpu'\)"):
             call()
     assert env.step(root)["next", "reward"].shape == (3, 1)
@@ -94,7 +95,7 @@ def test_on_a_gpu_rollouts_are_steps(envs: Any) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_and_back(envs: Any) -> None:
     env = envs.Cart(batch_size=(3,), mass=torch.tensor([1.0, 2.0, 3.0]))
-    root = env.rand_action(env.reset())
+    root: TensorDict = env.rand_action(env.reset())
     here = env.step(root.clone())["next"]
     there = env.to("cuda:0").step(root.to("cuda:0"))["next"]
     torch.testing.assert_close(there.to("cpu").to_dict(), here.to_dict())

@@ -154,3 +154,27 @@ def test_a_tensordict_that_cannot_hold_what_is_fresh() -> None:
     alike = LazyStackedTensorDict(*(TensorDict({"a": torch.zeros(3)}) for _ in range(2)))
     assert update_with(old, alike) is old
     assert_close(old, TensorDict({"a": torch.zeros(2, 3), "b": torch.arange(2)}, [2]))
+
+
+def _nests(*sizes: int) -> LazyStackedTensorDict:
+    return LazyStackedTensorDict(*(TensorDict({"x": torch.full((size,), 1.0)}, [size]) for size in sizes))
+
+
+@pytest.mark.parametrize("old", [_nests(1, 2), _nests(2, 2), TensorDict({"x": torch.zeros(2, 3)}, [2, 3])])
+@pytest.mark.parametrize(
+    "fresh",
+    [_nests(3, 4), _nests(3, 3), _nests(1, 2), TensorDict({"x": torch.ones(2, 4)}, [2])],
+    ids=["longer", "even", "short", "fewer_dims"],
+)
+def test_nests_of_rows_that_differ_in_size_are_replaced(old: Any, fresh: Any) -> None:
+    around = TensorDict({"a": old.clone(), "b": torch.ones(2)}, [2])
+    assert update_with(around, TensorDict({"a": fresh.clone()}, [2])) is around
+    assert [row["a", "x"].tolist() for row in around.unbind(0)] == [
+        row["x"].tolist() for row in fresh.unbind(0)
+    ]
+    assert around["b"].tolist() == [1, 1]
+    rows = LazyStackedTensorDict(*(TensorDict({"deep": {"a": row.clone()}}) for row in old.unbind(0)))
+    assert update_with(rows, TensorDict({"deep": TensorDict({"a": fresh.clone()}, [2])}, [2])) is rows
+    assert [row["deep", "a", "x"].tolist() for row in rows.unbind(0)] == [
+        row["x"].tolist() for row in fresh.unbind(0)
+    ]

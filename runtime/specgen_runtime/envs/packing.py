@@ -320,6 +320,10 @@ def update_with(tensordict: Any, fresh: Any) -> Any:
     Returns:
         `tensordict`, or a lazy stack of its rows where those of `fresh` differ in size.
     """
+    if isinstance(tensordict, LazyStackedTensorDict) and isinstance(fresh, TensorDict):
+        for own, row in zip(tensordict.tensordicts, fresh.unbind(tensordict.stack_dim), strict=True):
+            update_with(own, row)
+        return tensordict
     if not isinstance(fresh, LazyStackedTensorDict):
         _leave_out_other_sizes(tensordict, fresh)
         return tensordict.update(fresh)
@@ -343,7 +347,23 @@ def _leave_out_other_sizes(tensordict: Any, fresh: Any) -> None:
         if not is_tensor_collection(old):
             continue
         whole = not isinstance(value, TensorDictBase)  # a tensorclass
-        if whole or old.batch_size[: value.batch_dims] != value.batch_size[: old.batch_dims]:
+        if whole or not _takes(old, value):
             del tensordict[key]
         elif isinstance(old, TensorDict) and isinstance(value, TensorDict):
             _leave_out_other_sizes(old, value)
+
+
+def _takes(old: TensorDictBase, value: TensorDictBase) -> bool:
+    """Whether the entries of a nest can be written into the one that is there."""
+    if isinstance(old, LazyStackedTensorDict) and isinstance(value, LazyStackedTensorDict):
+        pairs = old.stack_dim == value.stack_dim and len(old.tensordicts) == len(value.tensordicts)
+        return pairs and all(map(_takes, old.tensordicts, value.tensordicts))
+    if old.batch_size[: value.batch_dims] != value.batch_size[: old.batch_dims]:
+        return False
+    if old.batch_dims <= value.batch_dims and not isinstance(value, LazyStackedTensorDict):
+        return True
+    try:
+        shapes = [entry.shape[: old.batch_dims] for entry in value.values(True, True)]
+    except RuntimeError:  # rows that differ in size
+        return False
+    return all(shape == old.batch_size for shape in shapes)
