@@ -142,7 +142,7 @@ class EnvChecker:
                 absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
-            wrong_step_target(state, observation, done) | wrong_targets(env.params),
+            wrong_step_target(state, observation, done, env.reward_keys) | wrong_targets(env.params),
             found,
         )
         observe = check_section(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from specgen.check.model import Entry, dotted
 from specgen.expr.symbols import Key
@@ -110,7 +110,7 @@ def wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:
 
 
 def wrong_step_target(
-    state: Iterable[Entry], observation: Iterable[Entry], done: Iterable[Key]
+    state: Iterable[Entry], observation: Iterable[Entry], done: Iterable[Key], rewards: Collection[str]
 ) -> dict[str, str]:
     """What to say of a `step` that assigns what is not its to assign."""
     wrong = {
@@ -127,6 +127,9 @@ def wrong_step_target(
             f"`{key}` is derived: it alone can't tell a time limit from an end; "
             f"assign `{dotted((*prefix, 'terminated'))}` or `{dotted((*prefix, 'truncated'))}`"
         )
+    if rewards and "reward" not in rewards:
+        listed = ", ".join(sorted(rewards))
+        wrong["reward"] = f"the rewards here are {listed}; for one of all together declare `reward: [reward]`"
     for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
         wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
     return wrong
