@@ -105,10 +105,26 @@ for mark, line in {
 }.items():
     SCHEMA = SCHEMA.replace(mark, "\n".join("      " + line.format(n=n) for n in SIZES))
 
+SCHEMAS = {
+    "envs.yaml": SCHEMA,
+    "losses.yaml": """
+specgen: 1
+import: [specgen_std/losses/dqn]
+losses:
+  Spread:
+    doc: A call with tensors gives several numbers, where that of the class above gives one.
+    extends: QRDQNLoss
+    params: {share: {default: 0.5, min: 0, max: 1}}
+    terms: {loss_spread: share * (max(quantiles) - min(quantiles))}
+  Narrow: {doc: It gives one again., extends: Spread, params: {share: drop}, terms: {loss_spread: drop}}
+""",
+}
+
 PROGRAM = """
 from typing import assert_type
 from torch import Tensor
 from unclean.envs import CounterTrain, CounterTrainData, Many, ManyData, ManyNextData
+from unclean.losses import Narrow, Spread
 
 def use(data: ManyData, after: ManyNextData, counts: CounterTrainData) -> None:
     assert_type(data["a1"], Tensor)
@@ -127,19 +143,23 @@ def use(data: ManyData, after: ManyNextData, counts: CounterTrainData) -> None:
     counts["indx"]  # E
     Many().full_observation_spec["a20"]  # E
     CounterTrain().full_observation_spec["a1"]  # E
+
+def compute(spread: Spread, narrow: Narrow, reward: Tensor) -> None:
+    assert_type(spread(reward=reward), tuple[Tensor, ...])
+    assert_type(narrow(reward=reward), Tensor)
 """
 
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    return generate({"envs.yaml": SCHEMA}, "unclean")
+    return generate(SCHEMAS, "unclean")
 
 
 def projects() -> dict[str, Callable[[Path], None]]:
     """How to write what was once unclean, with a program that uses it."""
 
     def write_program(folder: Path) -> None:
-        write(generate({"envs.yaml": SCHEMA}, "unclean"), folder / "unclean")
+        write(generate(SCHEMAS, "unclean"), folder / "unclean")
         write({"program.py": PROGRAM}, folder)
 
     return {"unclean": write_program}

@@ -288,13 +288,14 @@ class MeansFirst:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it; `methods` are their names, each with what it is given."""
+    """The class of a loss, as those know it that extend it; `methods` have what each is given, `returns` counts outputs."""
 
     name: str
     module: str
     roles: frozenset[str]
     properties: frozenset[str] = frozenset()
     methods: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    returns: int = 0
 
 
 @dataclass(frozen=True)

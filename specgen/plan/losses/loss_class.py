@@ -143,6 +143,8 @@ def loss_class(
         left_out=tuple(_left_out(loss)),
         parts_of=policy_of_parts(loss),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
+        returns_otherwise=loss.parent is not None
+        and (loss.parent.returns == 1) is not (len(loss.out_keys) == 1),
         functional=can_leave_networks(loss),
         by_default=loss.functional,
         means_first=None if loss.means is None else dict(loss.means.dims),

@@ -267,6 +267,7 @@ class LossPlan:
         left_out: those that are not always there, with the condition under which they are.
         parts_of: the policy the names of whose action's parts it keeps; empty where it needs none.
         returned: the type of a call with tensors.
+        returns_otherwise: whether that is another one than that of the class above.
         functional: whether its networks may be left as they are.
         by_default: whether it takes their parameters unless told otherwise.
         means_first: the dimensions of samples over which terms take means before the reduction, by the words of a
@@ -310,6 +311,7 @@ class LossPlan:
     left_out: tuple[tuple[str, Text], ...]
     parts_of: str
     returned: str
+    returns_otherwise: bool
     functional: bool
     by_default: bool
     means_first: dict[str, tuple[int, ...] | None] | None
