@@ -115,6 +115,8 @@ def case_memo(folder: Path) -> CaseMemo:
     kept.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(kept))
+        # One key for all processes, also where a test has a folder of its own for it.
+        patch.setenv("XDG_STATE_HOME", str(_KEPT))
         return CaseMemo(Store(folder))
 
 

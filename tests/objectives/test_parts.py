@@ -29,7 +29,7 @@ PARTS = {
         ("loss_qvalue", "pred_value", "next_state_value", "target_value"),
     ],
     "PPOLoss": [
-        ("loss_objective", "loss_entropy", "kl_approx", "entropy"),
+        ("loss_objective", "loss_entropy", "kl_approx", "entropy", "composite_entropy"),
         ("loss_critic", "explained_variance", "value_clip_fraction"),
     ],
     "IQLLoss": [("loss_actor", "loss_value", "entropy"), ("loss_qvalue",)],

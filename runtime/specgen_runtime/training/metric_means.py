@@ -20,9 +20,8 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
     Raises:
         TypeError: it is none of these.
     """
-    if isinstance(metrics, tuple) and hasattr(
-        metrics, "_asdict"
-    ):  # what printed trainings add at each update
+    # first what printed trainings add at each update
+    if isinstance(metrics, tuple) and hasattr(metrics, "_asdict"):
         return cast("dict[str, Any]", metrics._asdict())
     if isinstance(metrics, TensorDictBase):
         return {

@@ -26,8 +26,9 @@ from specgen.values import replace
 def recursion_programs(transform: CheckedTransform) -> list[PhaseProgram]:
     """The recursions over tensors with time in front, one for each condition under which outputs exist.
 
-    Before each stands what has the values at open ends, if they are declared. Its inputs have the names of the language. `acc` tells where the recursion begins anew, `acc.y` is the value of
-    `y` before the first moment; at open ends what is computed is called so, too.
+    Before each stands what has the values at open ends, if they are declared. Its inputs have the names of the
+    language. `acc` tells where the recursion begins anew, `acc.y` is the value of `y` before the first moment; at open
+    ends what is computed is called so, too.
     """
     assert transform.recursion is not None
     made = _Recursion(transform, transform.recursion)
@@ -53,7 +54,7 @@ class _Recursion:
 
     def scan(self, names: tuple[str, ...], when: Condition | None) -> PhaseProgram:
         """Some outputs of all moments, which exist under a condition."""
-        body = Body(f"{self.path}.step", there=frozenset() if when is None else when.given)
+        body = Body(f"{self.path}.step", there=_there(when))
         outer, inner = self._data("step.all"), self._data("step.in")
         flag = self._flag("step.all.acc"), self._flag("step.in.acc")
         like = self._like()
@@ -96,7 +97,7 @@ class _Recursion:
         self, accumulated: Iterable[str], names: tuple[str, ...], when: Condition | None
     ) -> PhaseProgram:
         """What comes before the first moment of some outputs where data end without `done`."""
-        body = Body(f"{self.path}.open")
+        body = Body(f"{self.path}.open", there=_there(when))
         data = self._data("open.in")
         for statement in self.recursion.open:
             self._compute(body, statement, data[self._like()], f"open_{statement.target}")
@@ -164,6 +165,11 @@ class _Recursion:
             f"{self.path}.open.{name}", f"open_{name}", type_, full(type_.dtype), key=("acc", name)
         )
         return Input(symbol, "data")
+
+
+def _there(when: Condition | None) -> frozenset[str]:
+    """The parameters and roles that are there where a condition holds."""
+    return frozenset() if when is None else when.given
 
 
 def _without_unread(program: Program, like: Symbol) -> Program:

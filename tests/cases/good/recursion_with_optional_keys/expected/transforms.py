@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0d81ec2a651e7eb5929b2d6137a067fa11c7f10a14a990db2bcac1d5a8ece42c
+# specgen: sha256=7d7047374f01d9ed2c79954280a4384aac6b3b47f9eaa42dba9b41b9d5f88d96
 """Recursions over recorded data, some of whose keys need not be there."""
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def togo_open_gained(
         next_goal: float32 [*batch, n], under `next`.
     """
     # transforms.Togo.offline
-    open_togo = next_weight if next_weight is not None else torch.zeros_like(next_reward)
+    open_togo = next_weight
     open_closest = next_goal.sum(dim=-1)
     open_gained = next_weight
     return open_togo, open_closest, open_gained
