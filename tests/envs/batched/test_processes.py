@@ -202,18 +202,33 @@ def test_unset_options_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> Non
     assert os.environ["CAPTURE_NONTENSOR_STACK"] == "0"
 
 
+def run_program(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run `program.py` of a folder, whose modules it can import."""
+    search = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
 def test_a_fork_server_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
     """It forgets Ctrl-C while it imports; its copies and this process hear it as ever."""
     (tmp_path / "interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     (tmp_path / "program.py").write_text(
-        "import multiprocessing, os, signal\n"
+        "import multiprocessing, os, signal, time\n"
         "from specgen_runtime.envs import ParallelEnv\n"
         "from specgen_runtime.envs.batched import processes\n"
         "from specgen_std.envs import CartPole\n"
         "def heard():\n"
         "    try:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        signal.pause()\n"
+        "        for _ in range(1000):  # another thread may be the one that is told, and wakes nobody\n"
+        "            time.sleep(0.01)\n"
         "    except KeyboardInterrupt:\n"
         "        print('heard', flush=True)\n"
         "if __name__ == '__main__':\n"
@@ -226,16 +241,7 @@ def test_a_fork_server_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
         "    other.join()\n"
         "    heard()\n"
     )
-    search = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_program(tmp_path)
     assert done.stdout == "[2, 3]\nheard\nheard\n", done.stderr
     assert "Traceback" not in done.stderr
 
@@ -260,14 +266,6 @@ def test_a_fork_server_that_is_interrupted_while_it_comes_up(tmp_path: Path) -> 
         "    print(list(env.rollout(3).batch_size))\n"
         "    env.close()\n"
     )
-    search = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(tmp_path)
     assert (tmp_path / "interrupted").exists()
     assert done.stdout == "[2, 3]\n", done.stderr
