@@ -232,6 +232,7 @@ def test_a_fork_server_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
         "    except KeyboardInterrupt:\n"
         "        print('heard', flush=True)\n"
         "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background ignores\n"
         "    processes._PRELOADED = ('interrupted', *processes._PRELOADED)\n"
         "    env = ParallelEnv(2, CartPole, mp_start_method='forkserver')\n"
         "    print(list(env.rollout(3).batch_size), flush=True)\n"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import signal
 
-if signal.SIGINT in signal.pthread_sigmask(
-    signal.SIG_BLOCK, ()
-):  # nobody else imports this with Ctrl-C held back
+_held_back = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+if signal.SIGINT in _held_back:  # nobody else imports this with Ctrl-C held back
+    _before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # forgets one that waits
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which its copies begin with
+    signal.signal(signal.SIGINT, _before)  # ignored, still, in a program in the background
