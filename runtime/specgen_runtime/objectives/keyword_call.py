@@ -51,9 +51,8 @@ def packed(
         for key, own in features.items()
         if isinstance(tensor := tensordict.get(key, None), Tensor)
     ]
-    if (
-        features and not given
-    ):  # what is missing is told by who reads it; others have a dimension of their own
+    if features and not given:
+        # What is missing is told by who reads it; others have a dimension of their own.
         given = [max(1, min((tensordict.get(keys[name]).ndim for name in inputs), default=1) - 1)]
     tensordict.auto_batch_size_(min(given, default=None))
     return tensordict

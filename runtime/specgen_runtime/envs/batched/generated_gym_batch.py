@@ -32,8 +32,7 @@ def row_steps_of(envs: Sequence[EnvBase[Any]]) -> list[GymRowSteps] | None:
     for env in envs:
         if type(env) is not kind or not isinstance(env, GeneratedGymEnv):
             return None
-        single = env._flat and len(env._action_leaves) == 1
-        general = env._closed or env._check_finite or env._rewritten or not single
+        general = env._closed or env._check_finite or env._rewritten or not env._one_action
         steps = None if general else env._row_steps()
         if steps is None:
             return None

@@ -13,4 +13,4 @@ if signal.SIGINT in _held_back:  # nobody else imports this with Ctrl-C held bac
     _before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # forgets one that waits
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, _before)  # ignored, still, in a program in the background
+    signal.signal(signal.SIGINT, _before)  # also where the program ignores Ctrl-C

@@ -70,10 +70,8 @@ class BatchView(IndexedBatch[D]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         maker: Any = self
-        while (
-            whole := maker.__dict__.get("_whole")
-        ) is not None:  # a view has no keywords that make environments
-            maker = whole
+        while "_whole" in maker.__dict__:  # a view has no keywords that make environments
+            maker = maker.__dict__["_whole"]
         refuse_params(name, type(maker).__name__)
         super().__setattr__(name, value)
 

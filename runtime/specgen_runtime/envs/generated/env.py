@@ -218,6 +218,7 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
             isinstance(key, str)
             for key in self.action_keys + self.observation_keys + self.done_keys + self.reward_keys
         )
+        self._one_action = self._flat and len(self._action_leaves) == 1
 
     def _move_specs(self, device: torch.device) -> None:
         seed = torch.randint(2**62, (), generator=self._generator, device=self._generator.device)

@@ -60,7 +60,7 @@ class RecordSteps(RolloutSteps):
     def flat(self, root: Any) -> FlatRollout | None:
         """What calls the policy with tensors; None where it has to see the tensordict."""
         env, options = self.env, self.options
-        if self.traced or not env._flat or len(env._action_paths) > 1 or self.has_more(root):
+        if self.traced or not env._one_action or self.has_more(root):
             return None
         policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
         if policy is None or not {*self._given_keys}.issuperset(policy.in_keys):
@@ -156,9 +156,8 @@ class RecordSteps(RolloutSteps):
             return super().packed()
         try:
             entries, roots = stack_tds(self._seen, time), stacked(self._roots, time)
-        except (
-            RuntimeError
-        ):  # what the policy writes differs in its keys or sizes, or a chain made another of what was given
+        except RuntimeError:
+            # What the policy writes differs in its keys or sizes, or a chain made another of what was given.
             return stack_transitions(self._as_transitions(), self.options.return_contiguous)
         actions = tuple(torch.stack(column, time) for column in zip(*self._actions, strict=True))
         nexts = stacked(self._nexts, time)

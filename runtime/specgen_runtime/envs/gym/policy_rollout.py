@@ -45,7 +45,7 @@ class GymRecordSteps(RecordSteps):
     def flat(self, root: Any) -> FlatRollout | None:
         """What calls the policy with tensors; None where it has to see the tensordict."""
         env, options = self.env, self.options
-        steps = None if self.traced or not env._flat or len(env._action_leaves) != 1 else self._steps(root)
+        steps = self._steps(root) if env._one_action and not self.traced else None
         if steps is None:
             return None
         policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
@@ -113,11 +113,9 @@ class GymRowBlocks(BlockSteps):
         if self._large is None:
             known = None if self._stops else self._most
             self._large = {key: steps.room(key, known) for key in held if steps.is_large(key)}
-        for (
-            key,
-            room,
-        ) in self._large.items():  # while it is in the processor's cache, and to use its memory again
-            at = len(rows)
+        at = len(rows)
+        # Copied while it is in the processor's cache, and to use its memory again.
+        for key, room in self._large.items():
             if at == len(room):
                 room = self._large[key] = steps.resized(room, 2 * at)
             room[at] = held[key]
