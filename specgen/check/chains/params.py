@@ -90,12 +90,12 @@ def chain_params(
     named = _named_in_unknown(file, path, chain, transforms)
     for transform, param, node, given in _arguments(file, path, chain, transforms):
         own = named_param(node, found)
-        if own is not None and not refusal(own, param, transform, node, given):
-            named.add(own.name)
+        if own is None:
+            continue
+        named.add(own.name)
+        if not refusal(own, param, transform, node, given):
             bounds = tuple(_bounds(param, transform, given))
             found[own.name] = _within(own, param, transform, bounds, sink)
-        elif own is not None:
-            named.add(own.name)
     for name, one in found.items():
         if name not in named and one.span is not None:
             help = f"name it as an argument of a transform, `{{StepCounter: {{max_steps: {name}}}}}`, or leave it out"
