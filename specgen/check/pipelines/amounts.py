@@ -24,6 +24,8 @@ from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.schema.load import SchemaFile
 
+_BATCH = 64
+"""A batch of an on-policy training has at least so many frames, or a warning."""
 _ENSEMBLE = 5
 """Values of that many members bear more than one update for each frame (Chen et al. 2021)."""
 _FRAMES = 4
@@ -68,10 +70,12 @@ def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) 
     frames = int(data.num_envs.default * data.num_steps.default)
     product = f"num_envs * num_steps = {data.num_envs.default} * {data.num_steps.default} = {frames}"
     if isinstance(data, OnPolicyData):
-        if frames < 64:
+        if frames < _BATCH:
             message = f"a batch has {product} frames"
-            help = "more environments side by side cost little: `num_envs: 16`"
-            sink.add(value_rules.SMALL_BATCH.at(data.num_steps.span, message, help=help))
+            # a multiple of what is there: minibatches, groups and workers divide it, too
+            enough = int(data.num_envs.default) * -(-_BATCH // frames)
+            help = f"more environments side by side cost less than more steps: `num_envs: {enough}`"
+            sink.add(value_rules.SMALL_BATCH.at(data.num_envs.span, message, help=help))
         return
     if data.capacity.default < frames:
         message = f"a buffer of {data.capacity.default} frames does not hold {product} new ones"
