@@ -28,7 +28,13 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
             key if isinstance(key, str) else "/".join(key): value for key, value in metrics.items(True, True)
         }
     if isinstance(metrics, Mapping):
-        return dict(metrics)
+        named: dict[str, Any] = {}
+        for name, value in metrics.items():
+            if isinstance(value, TensorDictBase | Mapping):
+                named |= {f"{name}/{below}": one for below, one in named_metrics(value).items()}
+            else:
+                named[name] = value
+        return named
     raise TypeError(f"metrics are a NamedTuple, a mapping or a tensordict, found {type(metrics).__name__}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -88,9 +89,19 @@ def _compiled(template: str, marked: bool) -> jinja2.Template:
         ) from error
 
 
+@lru_cache(64)
 def has_generation_blocks(template: str) -> bool:
-    """Whether a template says itself what the model says, by ``{% generation %}`` blocks."""
-    return re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", template) is not None
+    """Whether a template says itself what the model says, by ``{% generation %}`` blocks; comments have none."""
+    try:
+        tokens = [
+            (kind, text) for _, kind, text in _environment(marked=True).lex(template) if kind != "whitespace"
+        ]
+    except jinja2.TemplateSyntaxError:
+        return False
+    return any(
+        begin == "block_begin" and name == ("name", "generation")
+        for (begin, _), name in itertools.pairwise(tokens)
+    )
 
 
 @lru_cache(64)
