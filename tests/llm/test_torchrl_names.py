@@ -177,6 +177,15 @@ def here(name: str) -> Any:
     return next((getattr(module, name) for module in HERE if hasattr(module, name)), None)
 
 
+def keywords_of(kind: type) -> dict[str, inspect.Parameter]:
+    """What a class is made with; Python before 3.11.3 shows a `__new__` above the class's own `__init__` instead."""
+    found = dict(inspect.signature(kind).parameters)
+    if not {*found} - {"args", "kwargs"}:
+        found = dict(inspect.signature(kind.__init__).parameters)
+        found.pop("self")
+    return found
+
+
 def test_names() -> None:
     missing = {name for name in names() if here(name) is None}
     assert missing == LEFT_OUT
@@ -188,12 +197,12 @@ def test_keywords() -> None:
         ours = here(name)
         if not (inspect.isclass(theirs) and inspect.isclass(ours)) or name.endswith("Output"):
             continue
-        mine = {*inspect.signature(ours).parameters}
+        mine = {*keywords_of(ours)}
         if name == "RayMCAdvantage":  # as `MCAdvantage`, with those of actors
-            mine |= {*inspect.signature(specgen_runtime.llm.MCAdvantage).parameters}
+            mine |= {*keywords_of(specgen_runtime.llm.MCAdvantage)}
         wanted = {
             key
-            for key, one in inspect.signature(theirs).parameters.items()
+            for key, one in keywords_of(theirs).items()
             if one.kind is not one.VAR_KEYWORD and one.kind is not one.VAR_POSITIONAL
         }
         if lack := wanted - {*mine, "gamma", "actor_name"}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -93,15 +92,10 @@ def _compiled(template: str, marked: bool) -> jinja2.Template:
 def has_generation_blocks(template: str) -> bool:
     """Whether a template says itself what the model says, by ``{% generation %}`` blocks; comments have none."""
     try:
-        tokens = [
-            (kind, text) for _, kind, text in _environment(marked=True).lex(template) if kind != "whitespace"
-        ]
+        parsed = _environment(marked=True).parse(template)
     except jinja2.TemplateSyntaxError:
         return False
-    return any(
-        begin == "block_begin" and name == ("name", "generation")
-        for (begin, _), name in itertools.pairwise(tokens)
-    )
+    return any(_is_of_a_tag(block) for block in parsed.find_all(nodes.CallBlock))
 
 
 @lru_cache(64)
@@ -116,8 +110,13 @@ def only_emits_generation(template: str) -> bool:
         return False
     blocks = [block for block in _emitted(parsed.body) if isinstance(block, nodes.CallBlock)]
     # blocks of `{% call %}` are of the same class: a template that has some is counted as one that captures
-    of_tags = all(isinstance(block.call.node, nodes.ExtensionAttribute) for block in blocks)
+    of_tags = all(_is_of_a_tag(block) for block in blocks)
     return bool(blocks) and of_tags and len(blocks) == sum(1 for _ in parsed.find_all(nodes.CallBlock))
+
+
+def _is_of_a_tag(block: nodes.CallBlock) -> bool:
+    """Whether a block is one of `{% generation %}`, and none of `{% call %}`."""
+    return isinstance(block.call.node, nodes.ExtensionAttribute)
 
 
 def _emitted(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
