@@ -8,16 +8,32 @@ from typing import TYPE_CHECKING
 from specgen.check.inherited import in_sight
 from specgen.check.model import Checked
 from specgen.check.pipelines.model import CheckedPipeline
+from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.parents import ParentPipeline, whole_pipelines
 from specgen.check.pipelines.pipeline import check_pipeline
 from specgen.check.pipelines.visible import Visible, unknown_names
 from specgen.diagnostics import Diagnostic, Note, Sink
+from specgen.diagnostics.rules import devices as device_rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import yaml as yaml_rules
 from specgen.schema.load import SchemaFile
 from specgen.values import replace
 
 if TYPE_CHECKING:
     from specgen.check.file import CheckedFile, Interface
+
+_OF_ONE_VALUE = frozenset(
+    rule.code
+    for rule in (
+        *(yaml_rules.NUMBER_SPELLING, yaml_rules.WRONG_VALUE),
+        *(schema_rules.UNKNOWN_FIELD, schema_rules.UNKNOWN_DECLARATION, schema_rules.WRONG_TYPE),
+        *(value_rules.OUT_OF_RANGE, value_rules.FAST_TARGET, number_rules.SCHEDULE, device_rules.NO_DEVICE),
+    )
+)
+"""What is wrong with a value whatever stands beside it: said of a pipeline, too, that is there to be extended."""
 
 
 def check_pipelines(
@@ -27,7 +43,7 @@ def check_pipelines(
     interfaces: Mapping[str, Interface],
     sink: Sink,
 ) -> tuple[dict[str, Checked[CheckedPipeline]], dict[str, ParentPipeline]]:
-    """Check every pipeline of a file that is no preset.
+    """Check every pipeline of a file; of presets the parameters and single values alone, since others say the rest.
 
     Args:
         file: the loaded file.
@@ -82,8 +98,15 @@ def check_pipelines(
             if pipeline is not None:
                 made[name] = pipeline
         else:
-            for item in unknown_names(one.node, one.scopes):
-                mistakes.add(item)
+            alone = Sink()
+            declared_params(whole, ("pipelines", name), whole.module.pipelines[name].params, mistakes)
+            check_pipeline(whole, name, checked.module, one.scopes, alone)
+            named = {item.span for item in mistakes.items}
+            mistakes.extend(
+                item for item in alone.items if item.code in _OF_ONE_VALUE and item.span not in named
+            )
+            named |= {item.span for item in mistakes.items}
+            mistakes.extend(item for item in unknown_names(one.node, one.scopes) if item.span not in named)
         fresh = [item for item in mistakes.items if (item.code, one.scopes.written(item.span)) not in before]
         sink.extend(_in_sight(file, name, item) for item in fresh)
         said = before | {(item.code, item.span) for item in fresh}
