@@ -140,6 +140,68 @@ class Brakes:
         return made(self, written, "BrakeInverse")(u=written.v.clamp(-0.5, 0.5))
 
 
+class Nearness:
+    """How near a goal is; without one, how far an observation is from zero."""
+
+    def __init__(self, setup: Any) -> None:
+        self.squares = setup.params.squares
+
+    def map(self, inputs: Any) -> Any:
+        record, size = made(self, inputs, "NearMap"), inputs.x.square().sum(-1)
+        square = size if self.squares else None
+        if inputs.goal is None:
+            return record(near=None, far=size.sqrt(), square=square, moved=None)
+        moved = inputs.goal - 0.5 * inputs.x
+        return record(near=moved.abs().sum(-1), far=None, square=square, moved=moved)
+
+
+class Holder:
+    """Keeps the smallest distance, counts how long it has been that, and makes actions as strong as the policy says."""
+
+    def __init__(self, setup: Any) -> None:
+        self.limit, self.gentle = setup.params.limit, setup.params.gentle
+
+    def reset(self, inputs: Any) -> Any:
+        size = inputs.x.abs().sum(-1)
+        held = None if self.limit is None else torch.zeros(len(size), dtype=torch.int64)
+        return made(self, inputs, "HoldReset")(best=size, held=held)
+
+    def step(self, carried: Any, inputs: Any) -> Any:
+        best = torch.minimum(carried.best, inputs.x.abs().sum(-1))
+        held = truncated = None
+        assert (carried.held is None) is (self.limit is None)
+        if self.limit is not None:
+            held = torch.where(best < carried.best, 0, carried.held + 1)
+            truncated = held >= self.limit
+        # rewards are given whether anybody asks or not: what does not exist is left out
+        return made(self, inputs, "HoldStep")(
+            best=best, held=held, better=carried.best - best, truncated=truncated
+        )
+
+    def inverse(self, written: Any) -> Any:
+        assert (written.strength is None) is not self.gentle
+        strength = 1.0 if written.strength is None else written.strength
+        return made(self, written, "HoldInverse")(u=written.v.clamp(-2, 2) * strength)
+
+
+class Puller:
+    """Reads numbers of each row."""
+
+    def __init__(self, setup: Any) -> None:
+        assert type(setup.params)._fields == ("scale",)
+        self.scale = setup.params.scale
+
+    def map(self, inputs: Any) -> Any:
+        assert inputs.side.shape == inputs.counts.shape == inputs.x.shape[:1]
+        assert inputs.counts.dtype is torch.bool
+        pulled = self.scale * (inputs.x[:, 0] - inputs.side)
+        return made(self, inputs, "PullMap")(pulled=torch.where(inputs.counts, pulled, -1.0))
+
+    def inverse(self, written: Any) -> Any:
+        force = written.force[:, None]
+        return made(self, written, "PullInverse")(u=written.v.clamp(min=-force, max=force))
+
+
 def made(python: object, inputs: Any, record: str) -> Any:
     """A record of the generated module, which tests make anew each time."""
     return getattr(sys.modules[type(inputs).__module__], record)

@@ -48,7 +48,13 @@ def call_class(
         return []  # a reset gives no reward
     optional = {role.name for role in instance.transform.forward if role.may_be_missing}
     always = [symbol for name, symbol in known.items() if name not in optional]
-    carried = [one.name for one in instance.transform.outputs if one.carry] if phase == "step" else []
+    sometimes = {name: symbol for name, symbol in known.items() if name in optional}
+    carried: list[Symbol] = []
+    for one in instance.transform.outputs if phase == "step" else ():
+        if one.carry and one.when is None:
+            carried.append(cells[one.name])
+        elif one.carry and one.name in row.outputs:
+            sometimes[one.name] = cells[one.name]
     origin = f"{state.path}.transforms[{instance.position}]"
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
@@ -81,8 +87,8 @@ def call_class(
             )
             stored.append((raised, either(before_it, symbol, entry.type)))
             state.views[moment][entry.dotted] = raised
-    args = tuple(_logical(one) for one in (*(cells[name] for name in carried), *always))
-    named = tuple((name, _logical(symbol)) for name, symbol in known.items() if name in optional)
+    args = tuple(_logical(one) for one in (*carried, *always))
+    named = tuple((name, _logical(symbol)) for name, symbol in sometimes.items())
     callee = Callee(phase, receiver=_object(state, instance), returns_tuple=True)
     local.statements.append(Call(tuple(targets), callee, args, named=named, origin=origin))
     for symbol, value in stored:
@@ -112,10 +118,13 @@ def call_inverse(
         role: local.symbol(role, entry.type, full(entry.type.dtype), wish=f"{entry.name}_{identifier(role)}")
         for role, entry in row.inputs.items()
     }
-    args = tuple(_logical(written[entry.dotted]) for entry in row.outputs.values())
+    given = {name: _logical(written[entry.dotted]) for name, entry in row.outputs.items()}
+    always = {name for name in given if instance.transform.output(name).when is None}
+    args = tuple(value for name, value in given.items() if name in always)
+    named = tuple((name, value) for name, value in given.items() if name not in always)
     callee = Callee("inverse", receiver=_object(state, instance), returns_tuple=True)
     origin = f"{state.path}.transforms[{instance.position}]"
-    body.statements.append(Call(tuple(targets.values()), callee, args, origin=origin))
+    body.statements.append(Call(tuple(targets.values()), callee, args, named=named, origin=origin))
     return targets
 
 

@@ -41,17 +41,9 @@ def check_per_env_params(
     if not names:
         return
 
-    dtypes = {p.name: {"int": "int64", "bool": "bool"}.get(p.kind, "float32") for p in params}
-
     def refuse(name: str, where: str) -> None:
         message = f"`{name}` differs between environments, which is not available yet for {where}"
-        help = None
-        if transform.python is not None:
-            help = (
-                f'show it by a transform in front, `out: {{shown: {{key: {name}, type: "{dtypes[name]}[]"}}}}` and '
-                f"`map: {{shown: {name}}}`, and let the class read that key"
-            )
-        sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params", name), message, help=help))
+        sink.add(rules.NOT_AVAILABLE.at(file.key_span(*path, "params", name), message))
 
     for section, where in _UNREAD.items():
         for statement in sections[section].statements if section in sections else ():
@@ -62,8 +54,6 @@ def check_per_env_params(
     for about, name in known.items():
         if name in names:
             refuse(name, f"`{about}`")
-    for name in sorted(names) if transform.python is not None else ():
-        refuse(name, "a class")
     computed = computed_of(names, sections.values())
     for output in outputs:
         if output.name in computed and not output.declared and not output.inverse:

@@ -18,7 +18,8 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
-_ALWAYS = "let the class give it always, zeros where a key is missing, say; a transform behind this one shows what is wanted of it"
+_ASKED = "let the class give it always; a transform behind this one shows it where it is wanted"
+_POLICY = "let a transform of statements begin it, and the class read its key"
 _TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
 """The phases that go together; `inverse` goes with each of them."""
 
@@ -77,14 +78,12 @@ def check_python_phases(
                 f'follow a role, `done: {{each: env.done, type: "bool[]"}}`: `{output.name}: {{each: done}}`'
             )
             sink.add(rules.NETWORK_DECLARED.at(span, message, help=help))
-        elif output.when is not None or output.policy:
-            sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    span,
-                    f"`{output.name}` of a Python class can't be conditional, or the policy's, yet",
-                    help=_ALWAYS,
-                )
-            )
+        elif output.left_out or output.policy:
+            message = f"`{output.name}` of a Python class can't be there only where users name it, yet"
+            help = _ASKED
+            if output.policy:
+                message, help = f"`{output.name}` of a Python class can't be the policy's yet", _POLICY
+            sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
         elif output.dtype is None and (not output.inverse or output.like is None):
             what = "given to" if output.inverse else "computed by"
             message = f"`{output.name}` is {what} a class, and has no type of its own"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from specgen.check.chains.model import CheckedChain, Instance
-from specgen.check.model import Parameter
+from specgen.check.conditions import ALWAYS, Condition
+from specgen.check.model import PARAM_DTYPES, Parameter
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import CheckedTransform, PythonPhases
 from specgen.code import Code, named, using, value_code
@@ -20,10 +21,9 @@ from specgen.plan.per_env import kept_annotation
 from specgen.plan.transforms.model import PythonClassPlan
 from specgen.plan.transforms.networks import row_sizes
 from specgen.plan.transforms.text import dtype_code
-from specgen.values import replace
 
-_Entry = tuple[str, str, Dims | None, str]
-"""A field of a record: its name, dtype, dimensions and documentation."""
+_Entry = tuple[str, str, Dims | None, str, Condition | None]
+"""A field of a record: its name, dtype, dimensions and documentation, and when it is there."""
 
 
 def python_items(transform: CheckedTransform) -> list[Item]:
@@ -77,20 +77,22 @@ class _Writer:
         self.inverse = "inverse" in python.phases
         self.flags = any(output.flag for output in transform.outputs)
         self.forward = any(phase != "inverse" for phase in python.phases)
+        self.params = tuple(param for param in transform.params if not param.per_env)
+        self.of_rows = tuple(param for param in transform.params if param.per_env)
 
     def items(self) -> Iterator[Item]:
         transform, name, source = self.transform, self.name, self.python.source.name
-        if transform.params:
-            fields = tuple(Field(p.name, _param(p), doc=p.doc) for p in transform.params)
+        if self.params:
+            fields = tuple(Field(p.name, _param(p), doc=p.doc) for p in self.params)
             yield RecordPlan(f"{name}Params", (f"Constructor keywords of `{name}`.",), fields)
         yield RecordPlan(f"{name}Setup", (f"What `{source}` is made from.",), tuple(self._setup()))
         if self.forward:
-            inputs = tuple(_role(role) for role in transform.forward)
+            inputs = (*map(_role, transform.forward), *map(_param_of_rows, self.of_rows))
             yield RecordPlan(
                 f"{name}Inputs", (f"The entries of a moment: what `{source}` is given.",), inputs
             )
         if self.inverse:
-            written = tuple(_field(*one) for one in self._written)
+            written = (*(_field(*one) for one in self._written), *map(_param_of_rows, self.of_rows))
             yield RecordPlan(f"{name}Written", ("What the policy wrote.",), written)
         if self.carries:
             carried = tuple(map(_output, self.carried))
@@ -108,13 +110,14 @@ class _Writer:
                 "GivenRows",
                 (
                     named(f"{name}{phase.capitalize()}"),
-                    _tuple(dtype_code(dtype) for _, dtype, _, _ in self._given(phase)),
-                    literal(tuple(_rows(dims) for _, _, dims, _ in self._given(phase))),
+                    _tuple(dtype_code(dtype) for _, dtype, *_ in self._given(phase)),
+                    literal(tuple(_rows(dims) for _, _, dims, *_ in self._given(phase))),
+                    *self._conditions(phase),
                 ),
             )
             for phase in self.python.phases
         }
-        params = tuple(f"{p.name}=self.{p.name}" for p in self.transform.params)
+        params = tuple(f"{p.name}=self.{p.name}" for p in self.params)
         records = ("Setup", "Protocol", "Params", "Inputs", "Written")
         taken = {f"{name}{kind}" for kind in records} | {"Callable", name}
         return PythonClassPlan(
@@ -126,25 +129,48 @@ class _Writer:
             f"{name}Protocol",
             CallPlan(f"{name}Params", params) if params else None,
             self._inputs() if self.forward else None,
-            self._read("Carried", (output.dims for output in self.carried)) if self.carries else None,
-            self._read("Written", (dims for _, _, dims, _ in self._written)) if self.inverse else None,
+            self._read("Carried", map(_entry, self.carried)) if self.carries else None,
+            self._read("Written", self._written, self.of_rows) if self.inverse else None,
             tuple(given.items()),
             self.python.reads_env,
         )
 
-    def _read(self, kind: str, dims: Iterable[Dims | None]) -> CallPlan:
-        return CallPlan("ReadRows", (named(f"{self.name}{kind}"), literal(tuple(map(_rows, dims)))))
+    def _read(self, kind: str, entries: Iterable[_Entry], params: Iterable[Parameter] = ()) -> CallPlan:
+        """A record that the class is given: its fields, those that may be None, and those that are parameters."""
+        found = list(entries)
+        of_rows = tuple(param.name for param in params)
+        rows = (*(_rows(dims) for _, _, dims, *_ in found), *(() for _ in of_rows))
+        args: list[Text] = [named(f"{self.name}{kind}"), literal(rows)]
+        if missing := tuple(name for name, *_, when in found if when is not None):
+            args.append(f"optional={literal(missing)}")
+        if of_rows:
+            args.append(f"params={literal(of_rows)}")
+        return CallPlan("ReadRows", tuple(args))
 
     def _inputs(self) -> CallPlan:
-        """What each method is given of the entries; None for a key that may be missing, and is."""
-        missing = tuple(role.name for role in self.transform.forward if role.may_be_missing)
-        made = self._read("Inputs", (role.dims for role in self.transform.forward))
-        return replace(made, args=(*made.args, literal(missing))) if missing else made
+        """What each method is given of the entries."""
+        roles = [
+            (role.name, role.pattern, role.dims, role.doc, ALWAYS if role.may_be_missing else None)
+            for role in self.transform.forward
+        ]
+        return self._read("Inputs", roles, self.of_rows)
+
+    def _conditions(self, phase: str) -> Iterator[str]:
+        """What the keys of optional roles decide of what a method returns: which have to be there, and which not."""
+        asked = {
+            name: tuple((atom.name, atom.holds) for atom in when.of_keys)
+            for name, *_, when in self._given(phase)
+            if when is not None and when.of_keys
+        }
+        if asked:
+            yield f"when={literal(asked)}"
 
     def _given(self, phase: str) -> tuple[_Entry, ...]:
         """What a method returns: a reset gives no rewards and no done flags, an inverse what the environment takes."""
         if phase == "inverse":
-            return tuple((role.name, role.pattern, role.dims, role.doc) for role in self.transform.backward)
+            return tuple(
+                (role.name, role.pattern, role.dims, role.doc, None) for role in self.transform.backward
+            )
         outputs = self.transform.written(inverse=False)
         return tuple(
             _entry(output) for output in outputs if phase != "reset" or not (output.reward or output.flag)
@@ -159,7 +185,7 @@ class _Writer:
         )
 
     def _setup(self) -> Iterator[Field]:
-        if self.transform.params:
+        if self.params:
             yield Field("params", named(f"{self.name}Params"), doc="The constructor keywords.")
         device = using("torch.device | None", "torch")
         yield Field("device", device, doc="Where the tensors live; None where that is not known yet.")
@@ -226,12 +252,21 @@ def _output(output: Output) -> Field:
 def _entry(output: Output, role: Role | None = None) -> _Entry:
     """An output; what the policy writes for `role` is of its type, where it says none of its own."""
     if role is not None and output.dtype is None:
-        return output.name, role.pattern, role.dims, output.doc
-    return output.name, output.dtype or "float32", output.dims, output.doc
+        return output.name, role.pattern, role.dims, output.doc, output.when
+    return output.name, output.dtype or "float32", output.dims, output.doc, output.when
 
 
-def _field(name: str, dtype: str, dims: Dims | None, doc: str) -> Field:
-    return Field(name, _annotation(dtype, dims), doc=_text(dtype, dims, doc))
+def _field(name: str, dtype: str, dims: Dims | None, doc: str, when: Condition | None = None) -> Field:
+    annotation, text = _annotation(dtype, dims), _text(dtype, dims, doc)
+    if when is None:
+        return Field(name, annotation, doc=text)
+    text = f"{text.removesuffix('.')}; None unless {when}."
+    return Field(name, using(f"{annotation} | None", *annotation.uses), doc=text)
+
+
+def _param_of_rows(param: Parameter) -> Field:
+    """A parameter of which each row has its own value."""
+    return _field(param.name, PARAM_DTYPES[param.kind], (), param.doc)
 
 
 def _annotation(dtype: str, dims: Dims | None) -> Code:

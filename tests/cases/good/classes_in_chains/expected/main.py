@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1fa4d287da02d2e119a5ba57c7f51fef48b108a70e0d57c7de00d72456c2a16c
+# specgen: sha256=6a3750bd6d8d07e6cc4dadca6254adfecbad9251815d794afd6e88483ce731fe
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase, EnvSpecs, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, TensorSpec, Unbounded
+from specgen_runtime.transforms.arguments import as_numbers
 from specgen_runtime.transforms.generated import INPUTS
 from specgen_runtime.transforms.keys import normal_key, rename_leaf
 from specgen_runtime.transforms.like import bounded_like, flag_like, unbounded_like
 from specgen_runtime.transforms.outer import choices_like
-from specgen_runtime.transforms.python import (
-    GivenRows, ObjectOfRows, PythonTransform, ReadRows, python_object,
-)
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict
+from specgen_runtime.transforms.python import PythonTransform, python_object
+from specgen_runtime.transforms.python_rows import GivenRows, ObjectOfRows, ReadRows
+from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey, TensorDict
 from specgen_std.envs.pendulum import PendulumGym
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
     from specgen_runtime.typed import (
-        Actions, Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
+        Actions, Dones, NoState, Observations, OneAction, OneReward, Rewards, States, TypedTensorDict,
     )
 
 __all__ = [
@@ -40,7 +40,9 @@ __all__ = [
     "AloneNext", "AloneNextData", "AloneObjects", "AloneRoot", "Ends", "EndsInputs", "EndsKeys",
     "EndsProtocol", "EndsReset", "EndsSetup", "EndsStep", "Near", "NearInputs", "NearKeys", "NearMap",
     "NearProtocol", "NearSetup", "Nearing", "NearingData", "NearingNext", "NearingNextData", "NearingObjects",
-    "NearingObservation", "NearingRoot",
+    "NearingObservation", "NearingRoot", "Sided", "SidedCarried", "SidedInputs", "SidedKeys", "SidedParams",
+    "SidedProtocol", "SidedReset", "SidedSetup", "SidedStep", "Siding", "SidingData", "SidingNext",
+    "SidingNextData", "SidingObjects", "SidingRoot",
 ]
 
 
@@ -326,7 +328,7 @@ class Near(PythonTransform[NearKeys]):
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"x": "n", "goal": "n"}
     _python_class = "mypackage.near:Near"
-    _python_inputs = ReadRows(NearInputs, (("n",), ("n",)), ("goal",))
+    _python_inputs = ReadRows(NearInputs, (("n",), ("n",)), optional=("goal",))
     _python_methods: ClassVar[Mapping[str, GivenRows]] = {"map": GivenRows(NearMap, (torch.float32,), ((),))}
     python: NearProtocol
 
@@ -361,6 +363,302 @@ class Near(PythonTransform[NearKeys]):
         for key in self.keys:
             specs[key.near] = unbounded_like(self._row_spec(key.near), torch.float32)
         return specs
+
+
+class SidedKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    x: NestedKey
+    goal: NestedKey | None
+    last: NestedKey
+    away: NestedKey | None
+    side_reward: NestedKey
+
+
+class SidedParams(NamedTuple):
+    """Constructor keywords of `Sided`."""
+
+    limit: int | None
+
+
+class SidedSetup(NamedTuple):
+    """What `Sided` is made from."""
+
+    params: SidedParams
+    """The constructor keywords."""
+    device: torch.device | None
+    """Where the tensors live; None where that is not known yet."""
+
+
+class SidedInputs(NamedTuple):
+    """The entries of a moment: what `Sided` is given."""
+
+    x: Float32[Tensor, "rows n"]
+    """float32 [rows, n]."""
+    goal: Float32[Tensor, "rows n"] | None
+    """float32 [rows, n]; None where its key is missing."""
+    side: Float32[Tensor, "rows"]
+    """float32 [rows]."""
+
+
+class SidedCarried(NamedTuple):
+    """What `Sided.reset` or `Sided.step` returned before, of that which is carried."""
+
+    last: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(limit)."""
+
+
+class SidedReset(NamedTuple):
+    """What `Sided.reset` returns."""
+
+    last: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(limit)."""
+    away: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(goal)."""
+
+
+class SidedStep(NamedTuple):
+    """What `Sided.step` returns."""
+
+    last: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(limit)."""
+    away: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(goal)."""
+    side_reward: Float32[Tensor, "rows"]
+    """float32 [rows]."""
+
+
+class SidedProtocol(Protocol):
+    """What `mypackage.near:Sided` has to be.
+
+    It is made from a `SidedSetup`, and stateless unless it is an `nn.Module`, which becomes a
+    submodule. Tensors have one batch dimension in front, the rows, whatever the batch size of the
+    environment and however many times are computed at once; tensors that it is given must not be
+    changed in place. Subclass this to have type checkers show mistakes where they are.
+    """
+
+    @abstractmethod
+    def reset(self, inputs: SidedInputs) -> SidedReset:
+        """The outputs at the start of an episode.
+
+        Args:
+            inputs: the entries.
+        """
+        ...
+
+    @abstractmethod
+    def step(self, carried: SidedCarried, inputs: SidedInputs) -> SidedStep:
+        """The outputs after a step.
+
+        Args:
+            carried: what was returned before the step.
+            inputs: the entries after the step.
+        """
+        ...
+
+
+class Sided(PythonTransform[SidedKeys]):
+    """Each row has a side of its own, and what is made of a key that may be missing is there where that
+    is.
+
+    Reads:
+        `x`, float32 [*batch, n]
+        `goal`, if it is there, float32 [*batch, n]
+
+    Writes:
+        `last`, float32 [*batch]; carried from step to step; only with `given(limit)`
+        `away`, float32 [*batch]; only with `given(goal)`
+        `side_reward`, float32 [*batch]
+    """
+
+    _writes: tuple[str, ...] = ("away", "side_reward")
+    _rewards = ("side_reward",)
+    _optional = ("last", "away")
+    _logical = True
+    _shapes: ClassVar[Mapping[str, str]] = {"x": "n", "goal": "n"}
+    _sequential = True
+    _python_class = "mypackage.near:Sided"
+    _python_inputs = ReadRows(SidedInputs, (("n",), ("n",), ()), optional=("goal",), params=("side",))
+    _python_carried = ReadRows(SidedCarried, ((),), optional=("last",))
+    _python_methods: ClassVar[Mapping[str, GivenRows]] = {
+        "reset": GivenRows(
+            SidedReset, (torch.float32, torch.float32), ((), ()), when={"away": (("goal", True),)}
+        ),
+        "step": GivenRows(
+            SidedStep,
+            (torch.float32, torch.float32, torch.float32),
+            ((), (), ()),
+            when={"away": (("goal", True),)},
+        ),
+    }
+    python: SidedProtocol
+    side: Tensor
+
+    def __init__(
+        self, side: ArrayLike, x_key: NestedKey = "observation", goal_key: NestedKey | None = None,
+        limit: int | None = None,
+    ) -> None:
+        """Each row has a side of its own, and what is made of a key that may be missing is there where that
+        is.
+
+        Args:
+            side: float; one for all, or one for each environment.
+            x_key: the key of `x`.
+            goal_key: the key of `goal` (default: `goal`, where the environment has it).
+            limit: int.
+        """
+        super().__init__()
+        self.x_key = normal_key(x_key)
+        self.goal_key = None if goal_key is None else normal_key(goal_key)
+        self.register_buffer("side", as_numbers(side, "side", torch.float32))
+        self.limit = limit
+        if self.limit is not None:
+            self._writes = (*self._writes, "last")
+            self._recalls = (*self._recalls, "last")
+            self._carries = (*self._carries, "last")
+        self._begin_python()
+
+    def _make_python(self, device: torch.device | None) -> SidedProtocol:
+        from mypackage.near import Sided as Behaviour
+
+        make: Callable[[SidedSetup], SidedProtocol] = Behaviour
+        return make(SidedSetup(params=SidedParams(limit=self.limit), device=device))
+
+    def _bind(self, env: EnvBase | None) -> list[SidedKeys]:
+        x = self._checked(env, [self.x_key], (torch.float32,))
+        goal = self._if_there(
+            env, [self.goal_key or "goal"] * len(x), (torch.float32,), named=self.goal_key is not None
+        )
+        last = ["last"] * len(x)
+        away = [
+            key if goal_key is not None else None
+            for key, goal_key in zip(["away"] * len(x), goal, strict=True)
+        ]
+        side_reward = ["side_reward"] * len(x)
+        return [SidedKeys(*keys) for keys in zip(x, goal, last, away, side_reward, strict=True)]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            specs[key.side_reward] = unbounded_like(self._row_spec(key.side_reward), torch.float32)
+            if key.goal is not None and key.away is not None:
+                specs[key.away] = unbounded_like(self._row_spec(key.away), torch.float32)
+            if self.limit is not None:
+                specs[key.last] = unbounded_like(self._row_spec(key.last), torch.float32)
+        return specs
+
+
+class SidingObjects(NamedTuple):
+    """The objects of the classes behind transforms of `Siding`."""
+
+    sided_0: ObjectOfRows
+    """`mypackage.near:Sided`, of Sided"""
+
+
+class SidingRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    last: Float32[Tensor, "*batch"]
+
+
+class SidingNext(NamedTuple):
+    """What a step computes for the step after it: the fields of `SidingRoot`, and more."""
+
+    observation: Float32[Tensor, "*batch 3"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    last: Float32[Tensor, "*batch"]
+    reward: Float32[Tensor, "*batch 1"]
+    side_reward: Float32[Tensor, "*batch 1"]
+
+
+def siding_reset(objects: SidingObjects, not_done: Tensor, observation: Tensor) -> SidingRoot:
+    """A fresh episode in every row of the batch."""
+    # chains.Siding.transforms[0]
+    (last,) = objects.sided_0.reset(observation)
+    return SidingRoot(
+        observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone(),
+        last=last,
+    )
+
+
+def siding_advance(
+    objects: SidingObjects, last: Tensor, next_observation: Tensor, reward: Tensor, terminated: Tensor,
+    truncated: Tensor,
+) -> SidingNext:
+    """One step: all that the step after it depends on."""
+    # chains.Siding.transforms[0]
+    next_last, side_reward_rows = objects.sided_0.step(next_observation, last=last)
+    side_reward = side_reward_rows.unsqueeze(-1)
+    return SidingNext(
+        observation=next_observation, done=terminated | truncated, terminated=terminated, truncated=truncated,
+        last=next_last, reward=reward, side_reward=side_reward,
+    )
+
+
+class Siding(GeneratedGymEnv["SidingData", "SidingSpecs"]):
+    """With a limit, and without a goal.
+
+    Transforms, in order: Sided.
+
+    Keys:
+        observation: float32 [3]
+        last: float32 []
+        done, terminated, truncated: bool [1]; the episode is over; it ended; it was cut off
+        action: float32 [1] in [-2, 2]
+        ("next", "reward"): float32 [1]
+        ("next", "side_reward"): float32 [1]
+    """
+
+    _gym_id = "Pendulum-v1"
+    _gym_max_episode_steps = 200
+    objects: SidingObjects
+    _root_record = SidingRoot
+    _env_class = PendulumGym
+
+    def __init__(self, *, device: DEVICE_TYPING | None = None, **gym_kwargs: Any) -> None:
+        """With a limit, and without a goal.
+
+        Args:
+            device: where the tensors live.
+            **gym_kwargs: further keywords of `gymnasium.make`.
+        """
+        super().__init__(device=device, **gym_kwargs)
+        self._build()
+        self.objects = SidingObjects(sided_0=python_object(self, "sided_0", Sided(side=0.5, limit=3)))
+
+    def _specs(self) -> EnvSpecs:
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
+            ),
+            last=Unbounded(shape=(), dtype=torch.float32),
+        )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("last"),
+            reward=Composite(
+                reward=Unbounded(shape=(1,), dtype=torch.float32),
+                side_reward=Unbounded(shape=(1,), dtype=torch.float32),
+            ),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
+
+    def _fresh(self) -> SidingRoot:
+        observation = self._gym_reset()
+        not_done = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return siding_reset(self.objects, not_done, observation)
+
+    def _advance(self, root: SidingRoot, actions: tuple[Tensor, ...]) -> SidingNext:
+        next_observation, reward, terminated, truncated = self._gym_step(actions[0])
+        return siding_advance(self.objects, root.last, next_observation, reward, terminated, truncated)
 
 
 class NearingObjects(NamedTuple):
@@ -745,6 +1043,37 @@ class Acting(GeneratedGymEnv["ActingData", "ActingSpecs"]):
 
 if TYPE_CHECKING:
 
+    class SidingNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"], Bool[Tensor, "*batch 1"],
+        Literal["last"], Float32[Tensor, "*batch"],
+        Literal["reward", "side_reward"], Float32[Tensor, "*batch 1"],
+    ]):
+        """The `"next"` part of `SidingData`."""
+
+    class SidingData(TypedTensorDict[
+        Literal["reward", "side_reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 3"],
+        Literal["done", "terminated", "truncated"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated"]], Bool[Tensor, "*batch 1"],
+        Literal["last"] | tuple[Literal["next"], Literal["last"]], Float32[Tensor, "*batch"],
+        Literal["action"]
+        | tuple[Literal["next"], Literal["reward", "side_reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], SidingNextData,
+    ]):
+        """The tensordicts of `Siding`, with their keys."""
+
+    class SidingSpecs(
+        KeyTypes[Literal["action"], NestedKey, Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[Literal["observation"], Bounded, Literal["last"], Unbounded],
+        States[Literal["last"], Unbounded],
+        Rewards[Literal["reward", "side_reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
+        """The types of the specs and keys of `Siding`."""
+
     class NearingNextData(TypedTensorDict[
         Never,
         Literal["goal", "observation"], Float32[Tensor, "*batch 3"],
@@ -838,4 +1167,5 @@ if TYPE_CHECKING:
         """The types of the specs and keys of `Acting`."""
 
 else:
-    NearingNextData = NearingData = AloneNextData = AloneData = ActingNextData = ActingData = TensorDict
+    SidingNextData = SidingData = NearingNextData = NearingData = AloneNextData = AloneData = TensorDict
+    ActingNextData = ActingData = TensorDict
