@@ -17,7 +17,7 @@ from specgen_runtime.llm.conversations.messages import Chat
 from specgen_runtime.llm.conversations.templates import render
 from specgen_runtime.ragged import Ragged
 
-__all__ = ["Rendered", "render_batch", "tokenizer_identity"]
+__all__ = ["Rendered", "kept_tokens", "render_batch", "tokenizer_identity"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def render_batch(
             for chat in chats
         ]
         rows = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
-        keep = _kept(tokenizer, max_length, truncation_side)
+        keep = kept_tokens(tokenizer, max_length, truncation_side)
         return Rendered(tuple(text), _ragged([ids[keep] for ids in rows], torch.int64), None, source)
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
@@ -107,7 +107,7 @@ def render_batch(
     ids: list[list[int]] = encoded.get("input_ids", [])
     special = _ends_of_turns(tokenizer)
     masks = [mask_of(ids[k], encoded["offset_mapping"][k], turns[k], special) for k in range(len(ids))]
-    keep = _kept(tokenizer, max_length, truncation_side)
+    keep = kept_tokens(tokenizer, max_length, truncation_side)
     ids, masks = [row[keep] for row in ids], [mask[keep] for mask in masks]
     if empty != "zero":
         said = [any(message["role"] in roles for message in chat) for chat in chats]
@@ -119,7 +119,17 @@ def _ragged(rows: Sequence[Sequence[Any]], dtype: torch.dtype) -> Ragged:
     return Ragged.of([torch.tensor(row, dtype=dtype) for row in rows], dtype)
 
 
-def _kept(tokenizer: Any, max_length: int | None, side: str | None) -> slice:
+def kept_tokens(tokenizer: Any, max_length: int | None, side: str | None) -> slice:
+    """Which tokens of a row stay where longer ones are cut.
+
+    Args:
+        tokenizer: says at which side they are cut, unless `side` does.
+        max_length: of rows; None for any.
+        side: ``"left"`` or ``"right"``.
+
+    Raises:
+        ValueError: `side` is neither, or `max_length` below 1.
+    """
     side = side or getattr(tokenizer, "truncation_side", "right")
     if side not in ("left", "right"):
         raise ValueError(f"truncation_side is 'left' or 'right', got {side!r}")

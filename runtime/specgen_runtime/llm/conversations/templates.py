@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from specgen_runtime.llm.conversations.messages import MARKS, Message
 
-__all__ = ["has_generation_blocks", "only_emits_generation", "render"]
+__all__ = ["has_generation_blocks", "only_emits_generation", "render", "variables_of"]
 
 
 class _Generation(Extension):
@@ -86,6 +86,15 @@ def _compiled(template: str, marked: bool) -> jinja2.Template:
         raise ValueError(
             f"the chat template is no jinja template: line {error.lineno}: {error.message}"
         ) from error
+
+
+@lru_cache(64)
+def variables_of(template: str) -> frozenset[str]:
+    """The names that a template reads and does not give itself; none of one that is no template."""
+    try:
+        return frozenset(meta.find_undeclared_variables(_environment(marked=False).parse(template)))
+    except jinja2.TemplateSyntaxError:
+        return frozenset()
 
 
 @lru_cache(64)

@@ -20,9 +20,6 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["WhichTokens", "scored_tokens", "scoring"]
 
-_SAID = {"tokenize": True, "return_assistant_tokens_mask": True, "return_dict": True, "return_tensors": "pt"}
-"""Keywords of tokenizers that are always so here."""
-
 
 def scoring(
     model: object,
@@ -43,7 +40,7 @@ def scoring(
         name: of the argument, in messages.
         assistant_only: whether only the assistant's tokens are scored.
         tokenizer: instead of the model's.
-        tokenizer_kwargs: more keywords of `render_batch` or the template.
+        tokenizer_kwargs: more of the wrapper's.
         history_key: where conversations are.
         padding_side: of the results.
         device: where the model is moved.
@@ -80,7 +77,7 @@ def scoring(
         "padding_side": padding_side,
     }
     if tokenizer_kwargs is not None:
-        keywords |= _wrapper_keywords(model, tokenizer_kwargs)
+        keywords["tokenizer_kwargs"] = {**model.tokenizer_kwargs, **tokenizer_kwargs}
     if roles is not None and set(roles) != {"assistant"}:
         options = keywords.get("tokenizer_kwargs", model.tokenizer_kwargs)
         keywords |= {"tokenizer_kwargs": {**options, "roles": tuple(roles)}, "prefer_tokens": False}
@@ -88,25 +85,6 @@ def scoring(
         key: value for key, value in keywords.items() if value is not None and getattr(model, key) != value
     }
     return model.get_new_version(**asked) if asked else model
-
-
-def _wrapper_keywords(model: TransformersWrapper, tokenizer_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What keywords of tokenizers are among a wrapper's."""
-    given = dict(tokenizer_kwargs)
-    for name, value in _SAID.items():
-        if given.pop(name, value) != value:
-            raise ValueError(f"tokenizer_kwargs: {name} is {value!r} here, got {tokenizer_kwargs[name]!r}")
-    if given.pop("add_generation_prompt", False):
-        raise ValueError(
-            "tokenizer_kwargs: add_generation_prompt=True is for prompts; whole conversations are scored"
-        )
-    given.pop("padding", None)  # as the model's pad_output says
-    kept = {"max_length": given.pop("max_length", None), "padding_side": given.pop("padding_side", None)}
-    if not given.pop("truncation", True):
-        kept["max_length"] = None
-    for name in ("chat_template", "chat_template_name"):
-        kept[name] = given.pop(name, None)
-    return {**kept, "tokenizer_kwargs": {**model.tokenizer_kwargs, **given}}
 
 
 def scored_tokens(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import torch
 from tensordict import TensorDictBase
@@ -19,7 +19,7 @@ from specgen_runtime.llm.models.body import can_pack, scorable, score_tokens, st
 from specgen_runtime.llm.models.chosen import Chosen
 from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
-from specgen_runtime.llm.models.inputs import Inputs
+from specgen_runtime.llm.models.inputs import SAID, Inputs, wrapper_keywords
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
 from specgen_runtime.llm.models.loading import load_model, load_pair
 from specgen_runtime.llm.models.sampling import GenerationSettings, LogProbsOf, generate_answers
@@ -29,7 +29,6 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 __all__ = ["TransformersWrapper"]
 
 T = TypeVar("T")
-MODES = ("history", "text", "tokens")
 
 
 class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
@@ -61,7 +60,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         attention_mask_key: where else the mask of tokens may be.
         generate: whether to generate answers.
         generate_kwargs: how; see `GenerationSettings.of`. Scoring, it says of which distribution log-probabilities are.
-        tokenizer_kwargs: of conversations: what `render_batch` and the template take; of texts: what the tokenizer does.
+        tokenizer_kwargs: of conversations: what `render_batch` takes, and variables of the template; of texts: what the
+            tokenizer does. `max_length`, `padding_side` and templates in it are those below; `padding` is `pad_output`'s.
         pad_output: whether tensors are padded.
         pad_model_input: whether the model is run on padded tensors (None: yes); False packs sequences behind each
             other, if the model keeps them apart.
@@ -87,7 +87,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             prompt that goes on from them keeps them.
         padding_side: of prompts and whole sequences; answers alone are padded on the right.
         pad_to: the width of padded tensors; None for the longest row's.
-        max_length: longer sequences are cut.
+        max_length: longer conversations and texts are cut; tokens in the data stay as they are.
         log_probs_of: of which distribution log-probabilities are: ``"sampled"``, the one that tokens are drawn from;
             ``"tempered"``, with its temperature only; or ``"model"``.
         max_tokens: how many tokens are run at once when sequences are scored; None for all.
@@ -147,10 +147,12 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     ) -> None:
         given = {key: value for key, value in locals().items() if key not in ("self", "model", "__class__")}
         super().__init__()
-        model, tokenizer = load_pair(model, tokenizer, needs_tokenizer=input_mode in ("history", "text"))
+        given |= wrapper_keywords(tokenizer_kwargs, generate=generate)
+        chat_template, chat_template_name, padding_side, max_length, pad_to = (given[name] for name in SAID)
+        model, tokenizer = load_pair(model, tokenizer, needs_tokenizer=input_mode != "tokens")
         given["tokenizer"] = tokenizer
-        if input_mode not in MODES:
-            raise ValueError(f"input_mode must be one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
+        if input_mode not in get_args(InputMode):
+            raise ValueError(f"input_mode must be one of 'history', 'text', 'tokens', got {input_mode!r}")
         if tokenizer is None and input_mode != "tokens":
             raise ValueError(f"input_mode={input_mode!r} needs a tokenizer; only tokens are read without one")
         if batching is False and min_batch_size is not None:
@@ -171,8 +173,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             )
         if not generate and return_log_probs is False:
             raise ValueError("return_log_probs must be True when generate=False: the model would do nothing")
-        if num_samples is not None and not generate:
-            given["num_samples"] = num_samples = None
+        given["num_samples"] = num_samples = num_samples if generate else None
         self.model = model if device is None else model.to(device)
         self.tokenizer: Any = tokenizer
         self.input_mode, self.generate, self.pad_output = input_mode, generate, pad_output
@@ -181,7 +182,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.num_samples = self.settings.num_samples if generate else None
         self.warp = self.settings.warp_of(log_probs_of)
         self.log_probs_of: LogProbsOf = log_probs_of
-        self.tokenizer_kwargs = dict(tokenizer_kwargs or {})
+        self.tokenizer_kwargs: dict[str, Any] = given["tokenizer_kwargs"]
         self.chat_template, self.chat_template_name = chat_template, chat_template_name
         self.pad_model_input = pad_model_input is not False
         self.inplace, self.layout, self.prefer_tokens = inplace, layout, prefer_tokens
