@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.named_tests import is_there
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
@@ -38,15 +39,7 @@ def test_each_row_names_one_test() -> None:
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda named: named.case or named.path.rpartition("::")[2])
 def test_the_test_exists(named: Named) -> None:
-    scope: ast.AST = ast.parse((ROOT / named.file).read_text(encoding="utf-8"))
-    for part in named.path.strip(":").split("::"):
-        found = [
-            node
-            for node in ast.iter_child_nodes(scope)
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part
-        ]
-        assert found, f"no {part} in {named.file}"
-        scope = found[0]
+    assert is_there(f"{named.file.removeprefix('tests/')}{named.path}")
     if named.case is not None:
         module = importlib.import_module(named.file.removesuffix(".py").replace("/", "."))
         assert named.case in module.DIFFERENCES

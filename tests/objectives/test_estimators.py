@@ -128,6 +128,23 @@ def test_by_hand(done: list[bool], terminated: list[bool], expected: list[float]
         torch.testing.assert_close(out["value_target"], out["advantage"] + out["state_value"])
 
 
+def test_time_first_data_must_say_so() -> None:
+    """Nothing in ``[time, envs]`` without names tells it from ``[envs, time]``: environments are read as steps."""
+    first = line([False] * 3, [False] * 3).unsqueeze(1)
+    expected, of_one_step = torch.tensor([1.78125, 1.125, 0.5]), torch.tensor([1.5, 1.0, 0.5])
+
+    def advantages(estimator: ValueEstimatorBase, data: TensorDict, **call: int) -> torch.Tensor:
+        advantage: torch.Tensor = estimator(data.clone(), **call)["advantage"]
+        return advantage.flatten()
+
+    named = TensorDict(first.to_dict(), first.batch_size, names=["time", None])
+    for cls in (GAE, TDLambdaEstimator):
+        torch.testing.assert_close(advantages(cls(gamma=0.5, lmbda=0.5), named), expected)
+        torch.testing.assert_close(advantages(cls(gamma=0.5, lmbda=0.5, time_dim=0), first), expected)
+        torch.testing.assert_close(advantages(cls(gamma=0.5, lmbda=0.5), first), of_one_step)
+    torch.testing.assert_close(advantages(GAE(gamma=0.5, lmbda=0.5), first, time_dim=0), expected)
+
+
 @every
 def test_tensors_by_keyword(which: int) -> None:
     """The trailing 1 of rewards tells the batch, though the observations share a dimension more."""

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b67bef2b6cec2d389045d3d03ec505753ce4160160b47a975976646092c23ea6
+# specgen: sha256=6fc71b0ba877d563cdb78354a07a274f8875f05581e427811e291d2cab1f2930
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class BCLoss(LossModule):
         )
         # losses.BCLoss.terms
         dist_log_prob = (
-            dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+            self._log_prob_of(dist, tensordict, keys.action, "action")
             if (self.random_actor_network and self.loss_function is None)
             or self.loss_function == "cross_entropy"
             else None

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8925b206fa04551c942e15005ae7a989ef4aaa03166f4d89715669ace869dff2
+# specgen: sha256=327846b8f05efec7babd078f7f84fb97d5b24bb04f998df7fce2ddabdb3961cf
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -740,7 +740,7 @@ class CQLLoss(LossModule):
         ).squeeze(-1)
         _, imitation_action_log_prob = dist.rsample_and_log_prob()
         # losses.CQLLoss.terms
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         terms = cql_loss(
             next_q, qvalue_network_target_next_of_action, next_action_log_prob, q, log_p, q_new, random_q,
             next_actions_q, now_actions_q, next_actions_log_prob, now_actions_log_prob,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3ab0a8478bce5436820bb2faf047757ac636e6ccc1bf73cbfe462986a455ec99
+# specgen: sha256=61b7faa668dd55347669610c0fa6dd593fb874f93d408fc33879e5ca9ecd9367
 """Decision transformers."""
 
 from __future__ import annotations
@@ -362,9 +362,7 @@ class OnlineDTLoss(LossModule):
         dist = actor_network.dist("live", tensordict)
         _, drawn_log_prob = dist.rsample_and_log_prob(self.samples_mc_entropy)
         # losses.OnlineDTLoss.terms
-        dist_log_prob = dist.log_prob(
-            self._read_without_gradient(tensordict, keys.action_target, "action_target")
-        )
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action_target, "action_target")
         terms = online_dt_loss(
             drawn_log_prob, dist_log_prob, fixed_alpha=self.fixed_alpha,
             target_entropy=self.target_entropy if not self.fixed_alpha else None,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4d1c7ac33fb181d19f64c3bf6523a553c0bb2040d4fe4f5fcc6a842410f157b5
+# specgen: sha256=d03f805f730536a462cf3d3b33c0085c7e51032fd8bde53097d6c5625303e973
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -384,7 +384,7 @@ class GRPOLoss(LossModule):
             else actor_network.dist("live", tensordict, samples=1)
         )
         dist_answered = dist.answered()
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         terms = grpo_loss(
             dist_answered,
@@ -827,7 +827,7 @@ class DAPO(GRPOLoss):
             else actor_network.dist("live", tensordict, samples=1)
         )
         dist_answered = dist.answered()
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         terms = dapo(
             dist_answered,
@@ -1273,7 +1273,7 @@ class CISPOLoss(GRPOLoss):
             else actor_network.dist("live", tensordict, samples=1)
         )
         dist_answered = dist.answered()
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         terms = cispo_loss(
             dist_answered,

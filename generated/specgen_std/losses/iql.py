@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2b3b9fe85d95c83543731fc1433b7650eb8abf52df7bf5a499cbaff61572d5c5
+# specgen: sha256=1956d28253c4c7c6cc81fb5dd19d278d9a8c18008705dad747eb24500c9bcc6e
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ class IQLLoss(LossModule):
         ).squeeze(-1)
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         return iql_actor(
             qvalue_network_target_now, v, log_p, temperature=self.temperature, expectile=self.expectile
         )
@@ -660,7 +660,7 @@ class DiscreteIQLLoss(IQLLoss):
         )
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         return discrete_iql_actor(
             qvalue_network_target_now,
             v,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c44987b81ead77bfb9c575a3975341364c59cf195f11b31ed1e6162278728ad9
+# specgen: sha256=e6ec8ec88071dbffb5bce5afb76d422679eefdb53a2994830c1271ef5aadb498
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -538,15 +538,15 @@ class MAPPOLoss(ClipPPOLoss):
         actor_network = self.functional_network("actor_network")
         # losses.MAPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict, samples=1)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.entropy_bonus
             else None
         )
         old = (
-            actor_network.dist("target", tensordict, samples=1).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
+            self._log_prob_of(
+                actor_network.dist("target", tensordict, samples=1), tensordict, keys.action, "action"
             )
             if self.delay_actor
             else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
@@ -1179,15 +1179,15 @@ class IPPOLoss(MAPPOLoss):
         actor_network = self.functional_network("actor_network")
         # losses.IPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict, samples=1)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.entropy_bonus
             else None
         )
         old = (
-            actor_network.dist("target", tensordict, samples=1).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
+            self._log_prob_of(
+                actor_network.dist("target", tensordict, samples=1), tensordict, keys.action, "action"
             )
             if self.delay_actor
             else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")

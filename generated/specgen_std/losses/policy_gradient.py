@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d48be3cc6a12d0a2a8ec42b714aef436c009aaac4230b0b908ea0a275fc35111
+# specgen: sha256=9d3a3759a06a4944c6228d455734a74e94ed72dec497089ecf9958c247c29031
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ class A2CLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         # losses.A2CLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.has_entropy_coeff and self.entropy_bonus
@@ -717,7 +717,7 @@ class ReinforceLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         # losses.ReinforceLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         return reinforce_actor(log_p, self._read_column(tensordict, keys.advantage, "advantage"))
 
     def _reinforce_value_terms(self, tensordict: TensorDictBase) -> ReinforceValueTerms:

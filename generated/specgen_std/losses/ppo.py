@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=90be25fc285e4608761c5ef42299fee850a07e09fc8e72b3c0e70f428fed8488
+# specgen: sha256=3a82aa297f7e0d1f2fca1a319969de000dfbca0e0c5db5e7ba2fd7d254c0d756
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -472,16 +472,14 @@ class PPOLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         # losses.PPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.entropy_bonus
             else None
         )
         old = (
-            actor_network.dist("target", tensordict).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
+            self._log_prob_of(actor_network.dist("target", tensordict), tensordict, keys.action, "action")
             if self.delay_actor
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
@@ -1074,16 +1072,14 @@ class ClipPPOLoss(PPOLoss):
         actor_network = self.functional_network("actor_network")
         # losses.ClipPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.entropy_bonus
             else None
         )
         old = (
-            actor_network.dist("target", tensordict).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
+            self._log_prob_of(actor_network.dist("target", tensordict), tensordict, keys.action, "action")
             if self.delay_actor
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
@@ -1694,7 +1690,7 @@ class KLPENPPOLoss(PPOLoss):
         actor_network = self.functional_network("actor_network")
         # losses.KLPENPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = self._log_prob_of(actor_network_now, tensordict, keys.action, "action")
         H_parts = (
             actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
             if self.entropy_bonus
@@ -1706,7 +1702,7 @@ class KLPENPPOLoss(PPOLoss):
             else actor_network.dist("stored", tensordict)
         )
         old = (
-            before.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+            self._log_prob_of(before, tensordict, keys.action, "action")
             if self.delay_actor
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )

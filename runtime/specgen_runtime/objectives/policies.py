@@ -48,6 +48,13 @@ class PolicyDistribution:
                 f"of {batch_dims} dimensions"
             )
 
+    @property
+    def drawn_shape(self) -> torch.Size | None:
+        """The shape of one draw, ``[*batch, *event]``; None where actions have several, or parts."""
+        if isinstance(self.distribution, CompositeDistribution):
+            return None
+        return self.distribution.batch_shape + self.distribution.event_shape
+
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of a value.
 
@@ -172,6 +179,10 @@ class CertainPolicy(PolicyDistribution):
             batch_dims,
         )
         self._output = output
+
+    @property
+    def drawn_shape(self) -> None:
+        """None: choices are scored by their logits, whether they are indices or one-hot."""
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of a choice.

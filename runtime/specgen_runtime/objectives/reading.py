@@ -14,6 +14,7 @@ from specgen_runtime.envs.packing import fast_td, peek
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import entry_if_there, listed, required
 from specgen_runtime.objectives.outputs import LossOutputs
+from specgen_runtime.objectives.policies import PolicyDistribution
 from specgen_runtime.objectives.weighting import checked_use_of_weights
 from specgen_runtime.typing import NestedKey
 
@@ -182,6 +183,28 @@ class ReadingModule(FunctionalModule):
         names = [name for name, network in self._networks.items() if key in network.out_keys]
         return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
 
+    def _log_prob_of(
+        self, distribution: PolicyDistribution, tensordict: TensorDictBase, key: NestedKey, role: str
+    ) -> Tensor:
+        """The log-probability ``[*batch]`` of what plays ``role``, which is stored as the policy draws it.
+
+        An action of parts is a tensordict.
+
+        Raises:
+            KeyError: if there is none.
+            RuntimeError: if it requires gradients, or has another shape than what the policy draws, such as indices where
+                that is one-hot: they would be paired with other samples.
+        """
+        value = self._read_without_gradient(tensordict, key, role)
+        wanted = distribution.drawn_shape
+        if wanted is not None and value.shape != wanted:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, has the shape {list(value.shape)}, where the policy draws "
+                f"{list(wanted)} from a {type(distribution.distribution).__name__}"
+                f"{_of_the_other_encoding(value.shape, wanted)}"
+            )
+        return distribution.log_prob(value)
+
     def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """What plays ``role``, whose log-probability is wanted: it has no gradients. An action of parts is a tensordict."""
         value = peek(tensordict, key)
@@ -213,3 +236,12 @@ class ReadingModule(FunctionalModule):
         if tensordict.is_locked and peek(tensordict, key) is None:
             raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
         tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
+
+
+def _of_the_other_encoding(found: torch.Size, wanted: torch.Size) -> str:
+    """Whose actions those found are, where one of the two is one-hot and the other has indices; else nothing."""
+    if found == wanted[:-1]:
+        return "; indices are those of a Categorical"
+    if found[:-1] == wanted and found[-1] > 1:
+        return "; one-hot actions are those of a OneHotCategorical"
+    return ""

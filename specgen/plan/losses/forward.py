@@ -299,27 +299,33 @@ class ForwardPrinter:
 
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)
-        given = [self._scored_value(part) for part in read.given]
+        if len(read.given) == 1 and isinstance(data := read.given[0], Data):
+            return self._scored_data(distribution, data)
+        given = [self.value(part) for part in read.given]
         n = self._count(read.count)
         parts = order_of_parts(self._loss) if read.function == "entropies" else ()
         arguments = [*given, *([n] if n.text else ()), *parts]
         text = f"{distribution.at(ATOM)}.{read.function}({', '.join(map(str, arguments))})"
         return using(text, *distribution.uses, *(name for one in arguments for name in one.uses))
 
-    def _scored_value(self, value: ForwardValue) -> Code:
-        """What is scored, as it is stored: data must have no gradients."""
-        if isinstance(value, Data):
-            return self._read(value, reader="self._read_without_gradient")
-        return self.value(value)
+    def _scored_data(self, distribution: Code, data: Data) -> Code:
+        """The log-probability of what the data hold, as they hold it."""
+        record, key, role = self._place(data)
+        text = f"self._log_prob_of({distribution}, {record}, {key}, {role})"
+        return using(text, *distribution.uses)
 
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else of_attributes(count.typed)
 
-    def _read(self, data: Data, *, after: bool = False, reader: str = "") -> Code:
+    def _read(self, data: Data, *, after: bool = False) -> Code:
+        method = reader_of(self._loss, self._roles[data.role])
+        return Code(f"{method}({', '.join(self._place(data, after=after))})")
+
+    def _place(self, data: Data, *, after: bool = False) -> tuple[str, str, str]:
+        """The record that holds data, their key there, and what they are called."""
         role = self._roles[data.role]
         record = "next_tensordict" if role.after or after else "tensordict"
-        method = reader or reader_of(self._loss, role)
-        return Code(f"{method}({record}, keys.{role.accepted}, {literal(role.name)})")
+        return record, f"keys.{role.accepted}", literal(role.name)
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""

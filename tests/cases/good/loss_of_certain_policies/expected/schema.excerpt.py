@@ -76,9 +76,7 @@ class ImitationLoss(LossModule):
         dist = actor_network.dist("live", tensordict, plain=keys.action)
         # losses.ImitationLoss.terms
         dist_log_prob = (
-            dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-            if self.random_actor_network
-            else None
+            self._log_prob_of(dist, tensordict, keys.action, "action") if self.random_actor_network else None
         )
         dist_mode = dist.mode() if not self.random_actor_network else None
         terms = imitation_loss(

@@ -93,7 +93,7 @@ class TokensLoss(LossModule):
         with torch.no_grad():
             dist_answered = dist.answered()
         # losses.TokensLoss.terms
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         # losses.TokensLoss.metrics
         with torch.no_grad():
             dist_entropy = dist.entropy()

@@ -79,7 +79,7 @@ class AdaptiveLoss(LossModule):
         actor_stored_now = actor.dist("stored", tensordict)
         divergence = actor_stored_now.kl(dist)
         # losses.AdaptiveLoss.terms
-        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        dist_log_prob = self._log_prob_of(dist, tensordict, keys.action, "action")
         terms = adaptive_loss(
             divergence, dist_log_prob, self._mask(tensordict), beta=self.beta.clone(), wanted=self.wanted
         )
