@@ -11,6 +11,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Interval
+from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import INT_RANGES, is_float
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe
@@ -202,3 +203,39 @@ def check_range(name: str, param: Param, value: float, span: Span, sink: Sink) -
     ]
     if wrong:
         sink.add(rules.PARAM_OUT_OF_RANGE.at(span, f"`{name}` must be {' and '.join(wrong)}, got {value}"))
+
+
+def _is_drawn(text: str) -> bool:
+    """Whether a text calls a function that draws."""
+    found = TABLE.get(text.partition("(")[0].strip())
+    return found is not None and found.family == "draw"
+
+
+def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink, *, drawn: bool) -> bool:
+    """Report a default that is a text where a number or a truth value is meant.
+
+    Args:
+        file: the file.
+        path: the parameter.
+        param: its declaration.
+        sink: takes the mistake.
+        drawn: whether such parameters may be drawn.
+
+    Returns:
+        Whether it is such a text.
+    """
+    node = file.node(*path)
+    default = node.get("default") if isinstance(node, MappingNode) else node
+    if not isinstance(default, Scalar) or not isinstance(default.value, str):
+        return False
+    if "(" in default.text:
+        message = f"a default that is computed (`{default.text}`) is not available yet"
+        help = "give a number, or leave the parameter to the caller"
+        if drawn and _is_drawn(default.text):
+            message = f"a default is the same for all environments, and `{default.text}` is drawn for each"
+            help = f'write `{path[-1]}: {{draw: "{default.text}"}}`'
+        sink.add(rules.NOT_AVAILABLE.at(default.span, message, help=help))
+        return True
+    read = {"int": default.as_int, "bool": default.as_bool}.get(param.type or "", default.as_float)
+    read(sink)
+    return True

@@ -17,6 +17,7 @@ from specgen.check.param_values import (
     misfit,
     param_interval,
     range_of,
+    refused_text,
 )
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -24,8 +25,6 @@ from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe
-from specgen.source import Mapping as MappingNode
-from specgen.source import Scalar
 from specgen.values import dataclass
 
 _TENSOR: Final = "float[...]"
@@ -344,7 +343,7 @@ def _default_fits(
         help = allowed.tensor if isinstance(default, list) else None
         sink.add(rules.WRONG_TYPE.at(place, message, help=help))
         return False
-    if refused_text(file, here, param, sink):
+    if refused_text(file, here, param, sink, drawn="draw" not in allowed.later):
         return False
     if not _fits(kind, default, allowed):
         message, help = misfit(file, here, kind, default)
@@ -380,19 +379,3 @@ def _fits(kind: ParamKind, default: object, allowed: ParamRules) -> bool:
     if kind == "int_or_ints":
         return isinstance(default, int) and holds("int64", default)
     return isinstance(default, (int, float)) and (not allowed.finite or math.isfinite(default))
-
-
-def refused_text(file: SchemaFile, path: tuple[str, ...], param: Param, sink: Sink) -> bool:
-    """Report a default that is a text where a number or a truth value is meant."""
-    node = file.node(*path)
-    default = node.get("default") if isinstance(node, MappingNode) else node
-    if not isinstance(default, Scalar) or not isinstance(default.value, str):
-        return False
-    if "(" in default.text:
-        message = f"a default that is computed (`{default.text}`) is not available yet"
-        help = "give a number, or leave the parameter to the caller"
-        sink.add(rules.NOT_AVAILABLE.at(default.span, message, help=help))
-        return True
-    read = {"int": default.as_int, "bool": default.as_bool}.get(param.type or "", default.as_float)
-    read(sink)
-    return True

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from specgen.diagnostics import Diagnostic, Rule, Span, Unseen, as_question, suggestion
 from specgen.diagnostics.rules.schema import UNKNOWN_DECLARATION
-from specgen.schema.other_names import wrapper_named
+from specgen.schema.other_names import made_in_python, wrapper_named
 
 
 def unseen(
@@ -28,7 +28,10 @@ def unseen(
         span: where it is named.
         rule: the rule that it breaks.
     """
-    near = (wrapper_named(name) if sections[0] == "transforms" else None) or suggestion(name, seen)
+    near = None
+    if sections[0] == "transforms":
+        near = wrapper_named(name) or made_in_python(name)
+    near = near or suggestion(name, seen)
     if near is None and sections[0] == "losses" and f"{name}Loss" in seen:  # `ClipPPO`
         near = as_question(f"{name}Loss")
     help = near or f"declare it under `{sections[0]}`, or `import` the file that does"

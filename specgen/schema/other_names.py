@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+
+from specgen.diagnostics import did_you_mean
 
 _NORMAL = ("normal", "write `tanh_normal` for an action with bounds, `normal` for one without")
 _CERTAIN = ("tanh_delta", "write `tanh_delta` for an action with bounds, `delta` for one without")
@@ -89,6 +91,32 @@ def wrapper_named(name: str) -> str | None:
     return f"write `{transform}`, and import `specgen_std/transforms/{file}`"
 
 
+_IN_BUFFERS = (
+    "ActionChunkTransform", "BurnInTransform", "FlattenTensorDict", "MultiStepTransform", "NextObservationDelta",
+    "NextStateReconstructor", "PolicyAgeFilter", "RandomCropTensorDict",
+)  # fmt: skip
+"""Classes of `specgen_runtime.transforms` that replay buffers take, and environments do not."""
+IN_PYTHON = (
+    "BatchSizeTransform", "ConditionalPolicySwitch", "ConditionalSkip", "DeviceCastTransform", "ExpandAs",
+    "FiniteTensorDictCheck", "FixedNorm", "Hash", "ModuleTransform", "PinMemoryTransform", "PixelRenderTransform",
+    "RayModuleTransform", "RemoveEmptySpecs", "TensorDictPrimer", "TerminateTransform", "Timer", "Tokenizer",
+    "UnaryTransform", "VecNormV2", "gSDENoise", *_IN_BUFFERS,
+)  # fmt: skip
+"""Classes of `specgen_runtime.transforms` that are written by hand: chains, which are declared, do not have them."""
+
+
+def made_in_python(name: str) -> str | None:
+    """How to have a transform in Python that chains do not have; None for names of no such class."""
+    if name not in IN_PYTHON:
+        return None
+    if name in _IN_BUFFERS:
+        return f"replay buffers take it, in Python: `buffer.append_transform({name}(…))`, of `specgen_runtime.transforms`"
+    help = f"put it around the environment in Python: `TransformedEnv(env, {name}(…))`, of `specgen_runtime.transforms`"
+    if name == "VecNormV2":
+        return f"write `VecNorm`, which has one statistic for all rows, and import `specgen_std/transforms/vec_norm`; or {help}"
+    return help
+
+
 _DO_SAMPLE = "leave it out to sample; write `temperature: 0` for the likeliest token each time"
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
@@ -113,6 +141,12 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
         return _LAYERS
     found = named_as(name, fields)
     return f"it is called `{found}` here" if found else None
+
+
+def meant_fields(names: Iterable[str], fields: Collection[str]) -> set[str]:
+    """The fields that are most likely meant by names that are none: what misspelt ones, and those of others, stand for."""
+    found = (named_as(name, fields) or did_you_mean(name, fields) for name in names if name not in fields)
+    return {one for one in found if one is not None}
 
 
 def named_as(name: str, fields: Collection[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Literal
 
@@ -124,11 +125,14 @@ class Scalar:
             if word in ("yes", "on", "true", "y", "1"):
                 return "write true"
             return "write false" if word in ("no", "off", "false", "n", "0") else "write true or false"
-        if expected == "int" and isinstance(self.value, float) and self.value.is_integer():
-            return f"write {int(self.value)}"
-        if self.style in ("single", "double"):
-            return f"write {self.text} without quotes" if _is_number(self.text) else None
-        return None
+        quoted = self.style in ("single", "double")
+        number = _number(self.text) if quoted else self.value
+        if expected == "int" and isinstance(number, float) and math.isfinite(number):
+            return _as_int(number) + (" without quotes" if quoted and number.is_integer() else "")
+        if not quoted or number is None:
+            return None
+        hint = number_hint(self.text)
+        return f"write {self.text} without quotes" if hint is None else f"{hint}, and without quotes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +206,17 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float | None:
+    """The number that Python reads in a text; None where it reads none."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _as_int(number: float) -> str:
+    """What to write in the place of a number where a whole one is meant."""
+    if number.is_integer():
+        return f"write {int(number)}"
+    near = f": {math.floor(number)}, or {math.ceil(number)}" if abs(number) > 1 else ""
+    return f"write a whole number{near}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+import specgen_std.transforms
+from specgen_runtime import transforms
 
-from specgen.schema.other_names import _WRAPPERS, wrapper_named
+from specgen.schema.other_names import _WRAPPERS, IN_PYTHON, made_in_python, wrapper_named
 from tests.support import compile_texts
 
 SCHEMA = """\
@@ -40,3 +42,23 @@ def test_it_can_be_written(wrapper: str) -> None:
         {"wrapped.yaml": SCHEMA.format(transform=wrapper, imported=imported)}, "wrapped"
     )
     assert told in str(said)
+
+
+def test_what_python_has_and_chains_do_not() -> None:
+    bases = {
+        *(
+            "Compose",
+            "Transform",
+            "TransformedEnv",
+            "GeneratedTransform",
+            "FunctionTransform",
+            "ReplayTransform",
+        ),
+        "CommonStatistics",
+    }
+    assert {*IN_PYTHON} == {*transforms.__all__} - bases - {*specgen_std.transforms.__all__}
+    for name in IN_PYTHON:
+        told = made_in_python(name)
+        assert told is not None
+        if issubclass(getattr(transforms, name), transforms.ReplayTransform):
+            assert "buffer.append_transform" in told, name

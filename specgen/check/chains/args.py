@@ -22,7 +22,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.other_names import field_otherwise_called
+from specgen.schema.other_names import field_otherwise_called, meant_fields
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar, Sequence
 from specgen.values import dataclass
@@ -130,6 +130,7 @@ def read_arguments(
         elif name in arguments.networks:
             arguments.networks[name] = _name(value, name, mine)
     sound = True
+    misspelt = meant_fields(given, known)
     for param in transform.params:
         found = given.get(param.name)
         if found is not None and (own := named_param(found, params_of_chain.checked)) is not None:
@@ -143,6 +144,8 @@ def read_arguments(
         elif found is not None:
             free = is_free(param, transform, given)
             arguments.params[param.name] = check_argument(param, found, transform.name, mine, free=free)
+        elif param.required and param.name in misspelt:
+            continue  # which is reported
         elif param.required:
             mine.add(
                 rules.MISSING_FIELD.at(

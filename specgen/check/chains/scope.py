@@ -8,7 +8,9 @@ from specgen.check.chains.model import Instance, Row
 from specgen.check.model import Parameter, Statement
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.names import NTH
+from specgen.diagnostics import Span
 from specgen.expr import ANYTHING, Binding, Interval, Symbol, Type, point
+from specgen.expr.tree import names_read_or_called
 
 
 def given_keys(transform: CheckedTransform, row: Row) -> dict[str, Binding]:
@@ -92,3 +94,9 @@ def of_part(statement: Statement, scope: dict[str, Binding]) -> dict[str, Bindin
         return scope
     nth = Binding(Type("int64", (), "lit"), point(int(number)), static=int(number), what="number of a key")
     return {**scope, role: scope[statement.target], NTH: nth}
+
+
+def argument_at(instance: Instance, statement: Statement, span: Span) -> tuple[str, ...]:
+    """The parameter of a transform that a statement reads at a place; none where something else stands there."""
+    names = (name for name in names_read_or_called(statement.expr) if name.path in instance.params)
+    return next(((one.path,) for one in names if statement.source.span_of(one.start, one.end) == span), ())

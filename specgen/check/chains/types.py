@@ -8,7 +8,7 @@ from functools import partial
 from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chains.around import repetitions
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.scope import base_scope, given_keys, interval_of, of_part, shape_of
+from specgen.check.chains.scope import argument_at, base_scope, given_keys, interval_of, of_part, shape_of
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transforms.model import AROUND_PHASES, Phase
 from specgen.check.transforms.names import NTH
@@ -296,7 +296,7 @@ class _Typing:
         applied = "can't be used here" if key is None else f"can't be applied to `{key.dotted}` ({key.spec})"
         self.sink.add(
             rules.WRONG_INPUT.at(
-                self.span(),
+                self.span(*argument_at(self.instance, statement, first.span)),
                 f"`{self.transform.name}` {applied}: {first.message}",
                 notes=[Note(f"in `{statement.path}`", first.span)],
                 help=first.help,

@@ -32,6 +32,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.other_names import meant_fields
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 
@@ -125,12 +126,13 @@ class ModelBinder:
         check_arguments(self.transform, self.params, self.given, self.span, self.sink)
 
     def _find_models(self) -> None:
+        misspelt = meant_fields(self.given, self.transform.keywords)
         remote = self.params.get("use_ray_service") is True
         for keyword, usual in self.transform.models.items():
             required = usual or remote  # no model is sent to another process: it is made there
             node = self.given.get(keyword)
             if node is None:
-                if required:
+                if required and keyword not in misspelt:
                     where = "" if usual else " with `use_ray_service`"
                     message = f"`{self.transform.name}` needs `{keyword}`{where}"
                     help = f"name a model of `models`: `{self.transform.name}: {{{keyword}: …}}`"

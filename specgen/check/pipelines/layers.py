@@ -9,7 +9,14 @@ from specgen.check.pipelines.fields import DROPOUT, Fact
 from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers, PipelineTrunk, Recurrence
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
-from specgen.check.pipelines.readable import how_to_read, is_image, is_index, is_vector, unread_observation
+from specgen.check.pipelines.readable import (
+    how_to_read,
+    how_to_read_one,
+    is_image,
+    is_index,
+    is_vector,
+    unread_observation,
+)
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.seen import Seen, unread_group, wrong_layers
 from specgen.check.python_source import python_source
@@ -188,8 +195,9 @@ class LayersReader(PartReader):
         elif is_index(wrong):
             message = f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
         else:
-            message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
-            help = how_to_read([wrong])
+            what = wrong.type if wrong.stored_shape else f"a single {wrong.type}"
+            message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {what}"
+            help = how_to_read_one(wrong) if body.in_ else how_to_read([wrong])
         self.sink.add(rules.NETWORK_INPUT.at(self._span(name), message, help=help))
         return None
 

@@ -39,6 +39,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Typed
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.other_names import meant_fields
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -195,7 +196,8 @@ def _arguments(
     changing = frozenset(may_change(loss))
     asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
-    for key, value in node.entries if isinstance(node, MappingNode) else ():
+    written = node.entries if isinstance(node, MappingNode) else ()
+    for key, value in written:
         param = params.get(key.text)
         if param is None:
             help = meant_by_argument(loss, key.text, params, file, place)
@@ -236,8 +238,9 @@ def _arguments(
                 made.by_action[key.text] = found
         else:
             made.arguments[key.text] = made.values[key.text] = check_argument(param, value, loss.name, sink)
+    misspelt = meant_fields((key.text for key, _ in written), params)
     for name, param in params.items():
-        if param.required and name not in made.values:
+        if param.required and name not in made.values and name not in misspelt:
             message = f"`{loss.name}` needs `{name}`"
             help = f"write `{loss.name}: {{{name}: …}}`"
             sink.add(schema_rules.MISSING_FIELD.at(file.key_span(*place), message, help=help))

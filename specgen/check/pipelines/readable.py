@@ -8,6 +8,8 @@ from specgen.check.model import Entry
 
 _CONVOLUTIONS = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
 
+_SHAPES = "specgen_std/transforms/shapes"
+
 _CASTABLE = ("uint8", "float64")
 """The dtypes whose vectors become float32 before they are read; whole numbers may be counts, or names of things."""
 
@@ -36,6 +38,20 @@ def how_to_read(entries: Sequence[Entry]) -> str:
         return _CONVOLUTIONS
     other = next((entry for entry in entries if _is_other_vector(entry)), None)
     return "say what it reads with `in`" if other is None else f"put {_cast(other)} into the chain"
+
+
+def how_to_read_one(entry: Entry) -> str:
+    """What lets layers read an entry that they can't read, and that their network names."""
+    if is_image(entry):
+        return _CONVOLUTIONS
+    numbers = entry.spec.kind not in ("categorical", "onehot")
+    steps = [] if entry.type.dtype == "float32" else [_cast(entry, f", in_keys: [{entry.dotted}]")]
+    if numbers and len(entry.stored_shape) == 0:
+        steps.append(f"`{{UnsqueezeTransform: {{dim: -1, in_keys: [{entry.dotted}]}}}}`, of {_SHAPES},")
+    elif numbers and len(entry.stored_shape) > 1:
+        first = f"first_dim: -{len(entry.stored_shape)}, last_dim: -1"
+        steps.append(f"`{{FlattenObservation: {{{first}, in_keys: [{entry.dotted}]}}}}`, of {_SHAPES},")
+    return f"put {' and '.join(steps)} into the chain" if steps else "name another entry in `in`"
 
 
 def unread_observation(
@@ -71,9 +87,9 @@ def _is_other_vector(entry: Entry) -> bool:
     return numbers and len(entry.stored_shape) == 1 and entry.type.dtype in _CASTABLE
 
 
-def _cast(entry: Entry) -> str:
-    """The transform of the library that makes float32 of an entry, and its file."""
+def _cast(entry: Entry, keys: str = "") -> str:
+    """The transform of the library that makes float32 of an entry, and its file; of all entries of its dtype without `keys`."""
     if entry.type.dtype == "float64":
         return "`DoubleToFloat`, of specgen_std/transforms/double_to_float,"
-    options = f"{{dtype_in: {entry.type.dtype}, dtype_out: float32}}"
+    options = f"{{dtype_in: {entry.type.dtype}, dtype_out: float32{keys}}}"
     return f"`{{DTypeCastTransform: {options}}}`, of specgen_std/transforms/dtype_cast,"
