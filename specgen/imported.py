@@ -74,6 +74,7 @@ _RUNTIME_ENVS = (
     "GeneratedEnv",
     "GeneratedGymEnv",
     "GeneratedPythonEnv",
+    "GymDynamics",
     "SimulatorDynamics",
     "VectorDynamics",
 )

@@ -384,6 +384,11 @@ class CheckedEnv:
         return {symbol.path.removeprefix(f"{path}."): symbol for symbol in found}
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether an object is one instance, whose state is not in the tensordict."""
+        return self.gymnasium is not None or (self.python is not None and self.python.stateful)
+
+    @property
     def differing(self) -> tuple[Parameter, ...]:
         """The parameters that have a value for each environment."""
         return tuple(param for param in self.params if param.entry is not None)

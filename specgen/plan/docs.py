@@ -44,9 +44,8 @@ def env_doc(interface: EnvInterface, *further: str) -> tuple[str, ...]:
 def init_doc(interface: EnvInterface) -> tuple[str, ...]:
     """What the environment is in a sentence, and the keywords of its constructor."""
     env = interface.env
-    stateful = env.python is not None and env.python.stateful
     lines = ["Args:", *items_doc(interface.networks), *items_doc(map(param_doc, env.params))]
-    if env.gymnasium is None and not stateful:
+    if not env.keeps_state:
         lines.append("    batch_size: how many instances run side by side, any shape.")
     lines.append("    device: where the tensors live.")
     if env.gymnasium is not None:

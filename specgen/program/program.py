@@ -160,6 +160,7 @@ class Region:
         count: How often `repeat` runs.
         mask: The carried flag of the rows that are finished.
         index: The number of the iteration, for `repeat`, where something reads it.
+        leaves: Whether a `repeat` is of one row, and left when its mask is set; what is of all iterations is 0 from there.
         over: Pairs of a value with the axis and the inner one without it, for `scan`.
         axis: The name of the axis of `scan`.
         backward: Whether `scan` begins at the end.
@@ -173,6 +174,7 @@ class Region:
     count: Typed | None = None
     mask: Symbol | None = None
     index: Symbol | None = None
+    leaves: bool = False
     over: tuple[tuple[Symbol, Symbol], ...] = ()
     axis: str = ""
     backward: bool = False

@@ -53,10 +53,10 @@ def region_lines(region: Region, printer: FunctionPrinter) -> list[str]:
 
 
 def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
-    """A loop; with a mask, rows that are finished keep what they have."""
+    """A loop; with a mask, rows that are finished keep what they have, or it is left when its one row is finished."""
     assert region.count is not None
     lines = _begin(region, printer)
-    if region.mask is None:
+    if region.mask is None or region.leaves:
         _keep_names(region, printer)
     index = "_"
     if region.index is not None:
@@ -71,8 +71,15 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     # The mask comes last: it says which rows keep the others.
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
     updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
-    lines.append(f"for {index} in range({printer.expr(region.count)}):{block}{updates}")
+    count = printer.expr(region.count)
+    if region.leaves:
+        assert region.mask is not None
+        updates += f"\n    if bool({printer.names[region.mask]}):\n        break"
+    lines.append(f"for {index} in range({count}):{block}{updates}")
     for outer, inner, name in lists:
+        if region.leaves:
+            nothing = printer.texts.call("torch.zeros_like", f"{name}[0]").text
+            lines.append(f"{name} += [{nothing}] * ({count} - len({name}))")
         printer.names[outer] = printer.new_name(outer)
         axis = str(-len(inner.type.shape) - inner.type.col - 1)
         lines.append(f"{printer.names[outer]} = {printer.texts.call('torch.stack', name, axis).text}")
@@ -81,7 +88,7 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
 
 def _handed_on(region: Region, one: Carried) -> Typed:
     """What the next iteration starts with: in the rows that are finished, what this one started with."""
-    if region.mask is None or one.inner == region.mask:
+    if region.mask is None or region.leaves or one.inner == region.mask:
         return read(one.after)
     return store(where(region.mask, one.inner, one.after), one.inner.type)
 

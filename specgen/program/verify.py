@@ -333,6 +333,8 @@ def _shape_of(region: Region) -> str | None:
         return "the number of an iteration is what a repeat has, and nothing else has"
     if region.kind == "no_grad" and region.carried:
         return "it runs once, and carries nothing"
+    if region.leaves and region.mask is None:
+        return "it is left when its mask is set, and has none"
     if region.mask is not None:
         flags = [one.inner for one in region.carried if one.inner == region.mask]
         if not flags or flags[0].type.dtype != "bool":

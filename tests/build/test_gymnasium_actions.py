@@ -13,9 +13,10 @@ import pytest
 import torch
 from specgen_runtime.envs import GymSpaceMismatch, GymWrapper, check_env_specs
 from specgen_runtime.specs import Binary, Bounded, Categorical, MultiCategorical, TensorSpec
-from specgen_runtime.transforms import TransformedEnv
+from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms.actions import ActionScaling
 from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.time import FrameSkipTransform
 from tensordict import TensorDict, TensorDictBase
 
 from specgen.diagnostics import Sink
@@ -91,7 +92,7 @@ def records() -> dict[str, Record]:
 
 @pytest.fixture(scope="module")
 def made(records: dict[str, Record], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    head = "specgen: 1\nimport: [specgen_std/transforms/actions, specgen_std/transforms/reward_sum]\n"
+    head = "specgen: 1\nimport: [specgen_std/transforms/actions, specgen_std/transforms/reward_sum, specgen_std/transforms/time]\n"
     envs, chains = "envs:\n", "chains:\n"
     for form in SPACES:
         envs += (
@@ -100,6 +101,7 @@ def made(records: dict[str, Record], tmp_path_factory: pytest.TempPathFactory) -
         forces = [key for key, kind in ACTIONS[form].items() if kind == "force"]
         scaled = ".".join(("action", *forces[0]))
         chains += f"  {form.capitalize()}Scaled: {{env: {form.capitalize()}, transforms: [{{ActionScaling: {{in_keys_inv: [{scaled}]}}}}, RewardSum]}}\n"
+        chains += f"  {form.capitalize()}Skipping: {{env: {form.capitalize()}, transforms: [{{ActionScaling: {{in_keys_inv: [{scaled}]}}}}, {{FrameSkipTransform: {{frame_skip: 2}}}}]}}\n"
     files = generate({"boats.yaml": head + envs + chains}, "boats_made", records)
     with imported(files, "boats_made", tmp_path_factory.mktemp("boats")) as package:
         yield importlib.import_module(f"{package.__name__}.boats")
@@ -193,6 +195,27 @@ def test_a_chain_is_the_environment_and_its_transforms(form: str, made: ModuleTy
         results.append(env.rollout(5, actions=given))
     for key in results[0].keys(True, True):
         assert torch.equal(results[0][key], results[1][key]), key
+
+
+@pytest.mark.parametrize("form", SPACES)
+def test_a_chain_takes_two_steps_as_one(form: str, made: ModuleType) -> None:
+    """Bit by bit as the classes do; the last of five steps is a step alone."""
+    (force,) = (("action", *key) for key, kind in ACTIONS[form].items() if kind == "force")
+    base = getattr(made, form.capitalize())()
+    plain = TransformedEnv(base, Compose(ActionScaling(in_keys_inv=[force]), FrameSkipTransform(2)))
+    fused = getattr(made, f"{form.capitalize()}Skipping")()
+    check_env_specs(fused)
+    fused._gym.unwrapped.taken.clear()
+    given = _given(form)[:3]
+    given[force] = 2 * given[force] - 1
+    results = []
+    for env in (plain, fused):
+        env.set_seed(7)
+        results.append(env.rollout(3, actions=given))
+    assert len(base._gym.unwrapped.taken) == len(fused._gym.unwrapped.taken) == 5
+    for key in results[0].keys(True, True):
+        assert torch.equal(results[0][key], results[1][key]), key
+    assert results[1]["next", "truncated"].flatten().tolist() == [False, False, True]
 
 
 @pytest.mark.peers

@@ -19,6 +19,8 @@ from specgen_runtime.specs import (
     TensorSpec,
     Unbounded,
 )
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.transforms import FrameSkipTransform
 
 from specgen.project.gymnasium_lock import lock_text, record
 from specgen.source.spaces import records_from_json
@@ -99,6 +101,9 @@ class Anything(gymnasium.Env):  # type: ignore[misc, name-defined]
 ID = "specgen-test/Anything-v0"
 SCHEMA = """\
 specgen: 1
+import: [specgen_std/transforms/time]
+chains:
+  {name}Skipping: {{env: {name}, transforms: [{{FrameSkipTransform: {{frame_skip: 3}}}}]}}
 envs:
   {name}:
     gymnasium: {{id: {id}, kwargs: {{kind: {kind}}}, categorical_action_encoding: {indexed}}}
@@ -163,3 +168,18 @@ def check(entry: Any, expected: Mapping[str, Any]) -> None:
         for part in (key,) if isinstance(key, str) else key:
             value = value[part]
         assert np.array_equal(entry[key].numpy(), np.asarray(value) - shift.get(str(key), 0)), key
+
+
+def test_a_chain_takes_three_steps_as_one(package: Any) -> None:
+    """Several observations are those of the last step, and the last of five steps ends the second three."""
+    found = []
+    for env in (
+        TransformedEnv(package.DiscreteIndexed(kind="discrete"), FrameSkipTransform(3)),
+        package.DiscreteIndexedSkipping(kind="discrete"),
+    ):
+        env.set_seed(5)
+        torch.manual_seed(1)
+        found.append(env.rollout(9, break_when_any_done=False))
+    for key in found[0].keys(True, True):
+        assert torch.equal(found[0][key], found[1][key]), key
+    assert found[1]["next", "reward"].flatten().tolist()[:4] == [3.0, 2.0, 3.0, 2.0]

@@ -207,6 +207,10 @@ def mask_that_is_not_carried(program: Program) -> Damage:
     )
 
 
+def left_without_a_mask(program: Program) -> Damage:
+    yield from _regions(program, lambda region: replace(region, leaves=True, mask=None))
+
+
 def region_of_another_kind(program: Program) -> Damage:
     yield from _regions(
         program, lambda region: replace(region, kind="scan" if region.kind != "scan" else "repeat")
@@ -249,5 +253,6 @@ DAMAGES = (
     carried_in_another_type,
     mask_that_can_fall,
     mask_that_is_not_carried,
+    left_without_a_mask,
     region_of_another_kind,
 )

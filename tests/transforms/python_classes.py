@@ -202,6 +202,48 @@ class Puller:
         return made(self, written, "PullInverse")(u=written.v.clamp(min=-force, max=force))
 
 
+class Drift:
+    """Rows that drift with some noise until one is far."""
+
+    def __init__(self, setup: Any) -> None:
+        self.setup = setup
+
+    def reset(self, rows: int, generator: torch.Generator) -> Any:
+        x = torch.rand(rows, 2, generator=generator)
+        return made(self, self.setup, "DriftReset")(x=x, seen=x.sin())
+
+    def step(self, state: Any, action: Tensor, generator: torch.Generator) -> Any:
+        x = state.x + 0.5 * action + 0.1 * torch.randn(state.x.shape, generator=generator)
+        over = (x.abs() > 1.5).any(-1)
+        return made(self, self.setup, "DriftStep")(
+            x=x, seen=x.sin(), reward=x.sum(-1), terminated=over, truncated=torch.zeros_like(over)
+        )
+
+
+class Track:
+    """Counts the steps of an episode on the object, and refuses those behind its end."""
+
+    def __init__(self, setup: Any) -> None:
+        self.setup = setup
+        self.steps = 0
+
+    def reset(self, seed: int | None) -> Any:
+        self.count, self.place = 0, 0.0
+        return made(self, self.setup, "TrackReset")(place=[self.place], count=self.count)
+
+    def step(self, action: Tensor) -> Any:
+        assert self.count < self.setup.params.length
+        self.steps += 1
+        self.count += 1
+        self.place += float(action)
+        return made(self, self.setup, "TrackStep")(
+            place=[self.place],
+            count=self.count,
+            reward=self.place,
+            terminated=self.count == self.setup.params.length,
+        )
+
+
 def made(python: object, inputs: Any, record: str) -> Any:
     """A record of the generated module, which tests make anew each time."""
     return getattr(sys.modules[type(inputs).__module__], record)

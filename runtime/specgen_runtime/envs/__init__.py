@@ -15,6 +15,7 @@ from specgen_runtime.envs.generated.python import GeneratedPythonEnv
 from specgen_runtime.envs.gym import (
     BaseInfoDictReader,
     GeneratedGymEnv,
+    GymDynamics,
     GymEnv,
     GymLikeEnv,
     GymSpaceMismatch,
@@ -38,6 +39,7 @@ __all__ = [
     "GeneratedEnv",
     "GeneratedGymEnv",
     "GeneratedPythonEnv",
+    "GymDynamics",
     "GymEnv",
     "GymLikeEnv",
     "GymSpaceMismatch",

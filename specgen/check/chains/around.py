@@ -49,8 +49,8 @@ def can_step(
     why = None
     if learning is not None:
         why = f"steps what `{learning}` learns from"
-    elif env.gymnasium is not None or env.python is not None:
-        why = f"steps `{env.name}` itself, which is no declared environment"
+    elif around.kind == "skip" and env.keeps_state:
+        why = "leaves out steps of an environment that keeps its state to itself"
     elif around.kind == "reset_steps":
         why = "steps after a reset"
     elif around.kind == "repeat" and any(statement.draws for statement in env.step):

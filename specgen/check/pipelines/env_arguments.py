@@ -143,7 +143,7 @@ def _stays(param: Parameter, env: CheckedEnv, *, of_chain: bool) -> str:
         return "it is a whole number"
     if param.entry is not None:
         return "episodes keep it, each its own"
-    if of_chain and env.gymnasium is None and (env.python is None or not env.python.stateful):
+    if of_chain and not env.keeps_state:
         return ""
     return "the environment is made with it" if env.gymnasium is not None or env.python is not None else ""
 

@@ -66,7 +66,7 @@ def made(value: CheckedEnv | CheckedChain, span: Span) -> PipelineEnv:
         masks=masks,
         groups=base.groups,
         span=span,
-        single=base.gymnasium is not None or (base.python is not None and base.python.stateful),
+        single=base.keeps_state,
         gymnasium=base.gymnasium is not None,
         dropped=dropped,
         chat=base.chat,

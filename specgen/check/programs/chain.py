@@ -9,7 +9,8 @@ from specgen.check.chains.writes import PRIVATE
 from specgen.check.model import Entry, snake
 from specgen.check.names import INVERSE
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_around import apply_around, stand_still
+from specgen.check.programs.chain_around import apply_around
+from specgen.check.programs.chain_skips import stand_still
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
 from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces, Moment
 from specgen.check.programs.chain_transforms import apply_transform

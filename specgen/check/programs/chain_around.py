@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
 from specgen.check.chains.around import folded_entries, repetitions
 from specgen.check.chains.model import Instance, role_entries
 from specgen.check.model import Entry
-from specgen.check.programs.body import Body
+from specgen.check.programs.chain_skips import skipped_rows, stand_still
 from specgen.check.programs.chain_state import ChainCell, ChainState
-from specgen.check.programs.chain_transforms import apply_transform, bind_name, bind_parameters, nth_symbol
+from specgen.check.programs.chain_transforms import apply_transform, nth_symbol
+from specgen.check.programs.chain_values import (
+    around_part,
+    copied,
+    observe_again,
+    replace_after,
+    rewards_after,
+)
 from specgen.check.programs.env import either
 from specgen.check.transforms.branches import is_nothing, taken
-from specgen.check.transforms.model import Phase
 from specgen.check.transforms.names import NTH
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
@@ -33,52 +39,18 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     assert around is not None
     if around.kind == "skip":
         for index in range(len(instance.rows)):
-            state.skips += _skipped(state, instance, index)
+            state.skips += skipped_rows(state, instance, index)
     else:
         stand_still(state, instance.entries)
         _Loop(state, instance).apply()
     apply_transform(state, instance)  # its map, of what there is then
 
 
-def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:
-    """Keep every entry of the rows that the transforms so far leave out, with a reward of 0.
-
-    `entries` are those that have come so far.
-    """
-    if not state.skips:
-        return
-    step = state.bodies["next"]
-    rows, *others = state.skips
-    state.skips = []
-    for other in others:
-        rows = step.add(step.symbol("skipped", _FLAG, full("bool")), either(rows, other, _FLAG))
-    for index, one in enumerate(state.cells):
-        after = state.after(one)
-        kept = step.add(_another(step, after, "kept"), store(where(rows, one.cell.now, after), after.type))
-        _replace_after(state, index, kept)
-    for name, symbol in _rewards(state, entries).items():
-        nothing = step.add(_another(step, symbol, "nothing"), store(known(0), symbol.type))
-        value = store(where(rows, nothing, symbol), symbol.type)
-        state.views["next"][name] = step.add(_another(step, symbol, "kept"), value)
-    _observe_again(state, f"standing{len(step.statements)}")
-
-
-def _skipped(state: ChainState, instance: Instance, index: int) -> list[Symbol]:
-    """The rows that a transform leaves out, by what they were before; nothing where it leaves out none."""
-    step = state.bodies["next"]
-    statements, values = _part(state, instance, "skip", index)
-    if is_nothing(taken(values["skip"])):
-        return []
-    step.statements += statements
-    origin = f"{state.path}.transforms[{instance.position}]"
-    flag = step.symbol(f"skipped{instance.position}.{index}", _FLAG, full("bool"), wish="skipped")
-    return [step.add(flag, store(values["skip"], _FLAG), origin)]
-
-
 class _Loop:
     """The step of a chain so far as the body of a loop.
 
     Attributes:
+        leaves: whether it is left when its row has stopped: the environment keeps its state to itself.
         program: one step, as it is printed; its outputs are the cells and rewards after it.
         after: these, by name.
         carried: what each repetition hands on.
@@ -94,7 +66,8 @@ class _Loop:
         self.instance = instance
         self.origin = f"{state.path}.transforms[{instance.position}]"
         self.index = nth_symbol(self.origin)
-        self.rewards = _rewards(state, instance.entries)
+        self.rewards = rewards_after(state, instance.entries)
+        self.leaves = state.chain.env.value.keeps_state
         inside = [count for at, count in state.acting.items() if at <= instance.position]
         self.start = min([state.acted, *inside])
         self.program = self._step()
@@ -122,14 +95,15 @@ class _Loop:
             count=repetitions(self.instance),
             mask=mask,
             index=self.index if indexed else None,
+            leaves=self.leaves,
             results=tuple(self.results),
             origin=self.origin,
         )
         step.statements = [*step.statements[: self.start], *self.firsts, region]
         for index, result in enumerate(results):
-            _replace_after(state, index, result)
+            replace_after(state, index, result)
         state.views["next"].update((name, value) for name, value in values.items() if name in self.rewards)
-        _observe_again(state, self.origin)
+        observe_again(state, self.origin)
         for name, entry in folded.items():
             if name not in self.rewards:
                 self._record(entry, values[name], state.views["reset"][name])
@@ -143,7 +117,7 @@ class _Loop:
         wanted = {f"cell {index}": state.after(one) for index, one in enumerate(state.cells)}
         wanted |= {n: symbol for n, symbol in state.views["next"].items() if n in seen | self.rewards.keys()}
         copies: dict[Symbol, Typed] = {}
-        body = _copied(state.bodies["now"].statements, copies, self.origin, "now")
+        body = copied(state.bodies["now"].statements, copies, self.origin, "now")
         inside = state.bodies["next"].statements[self.start :]
         body += [rewritten(statement, copies) for statement in inside]
         ends = ((name, copies.get(symbol, read(symbol)).symbol) for name, symbol in wanted.items())
@@ -187,7 +161,7 @@ class _Loop:
                 for entry in role_entries(row, role)
             }
             given = {f"acc.{role}": so_far[name] for role, name in folded.items()}
-            statements, values = _part(
+            statements, values = around_part(
                 self.state, self.instance, "fold", index, self.after, {**given, NTH: self.index}
             )
             self.behind += statements
@@ -212,7 +186,7 @@ class _Loop:
         assert around is not None
         for index, row in enumerate(self.instance.rows):
             given = {NTH: self.index}
-            statements, values = _part(self.state, self.instance, "collect", index, self.after, given)
+            statements, values = around_part(self.state, self.instance, "collect", index, self.after, given)
             self.behind += statements
             for output, role in around.stacked.items():
                 several = [entry for name, entry in row.inputs.items() if name.partition(".")[0] == role]
@@ -222,14 +196,16 @@ class _Loop:
             for name, value in values.items():
                 entry, place = row.outputs[name], f"collected{index}.{name}"
                 one = replace(entry.type, dims=entry.type.dims[1:])
-                kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
                 made = value.symbol if value.type == one and reads_symbol(value) else None
                 if made is None:
                     made = Symbol(f"{self.origin}.each.{place}", entry.name, one, full(one.dtype))
                     self.behind.append(Assign(made, store(value, one), self.origin))
-                nothing = self._nothing(place, kept).symbol
-                assert nothing is not None
-                self.behind.append(Assign(kept, store(where(over, nothing, made), one), self.origin))
+                kept = made
+                if not self.leaves:
+                    kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
+                    nothing = self._nothing(place, kept).symbol
+                    assert nothing is not None
+                    self.behind.append(Assign(kept, store(where(over, nothing, made), one), self.origin))
                 whole = Symbol(
                     f"{self.origin}.{place}", entry.name, entry.type, entry.spec.interval, "next", entry.key
                 )
@@ -278,7 +254,7 @@ class _Loop:
         for index, row in enumerate(self.instance.rows):
             if self.instance.statements("until", row):
                 given = {NTH: self.index}
-                statements, values = _part(self.state, self.instance, "until", index, self.after, given)
+                statements, values = around_part(self.state, self.instance, "until", index, self.after, given)
                 if is_nothing(taken(values["until"])):
                     continue  # nothing stops it without the key that may be missing
                 flag = Symbol(f"{self.origin}.until{index}", "stops", _FLAG, full("bool"))
@@ -304,93 +280,8 @@ class _Loop:
         return Symbol(path, like.name, like.type, full(like.type.dtype), like.time, like.key)
 
 
-# what is known of a chain's values
-
-
-def _rewards(state: ChainState, entries: Mapping[str, Entry]) -> dict[str, Symbol]:
-    """The values of those of `entries` that are rewards, after the step."""
-    after = state.views["next"]
-    return {name: after[name] for name, entry in entries.items() if entry.role == "reward"}
-
-
-def _replace_after(state: ChainState, index: int, symbol: Symbol) -> None:
-    """Let a cell have another value after the step, and with it its key, where that shows it."""
-    one = state.cells[index]
-    after, name = state.views["next"], one.entry.dotted
-    if one.entry.role == "done" or after.get(name) == one.cell.next:
-        after[name] = symbol
-    state.cells[index] = replace(one, cell=replace(one.cell, next=symbol))
-
-
-def _observe_again(state: ChainState, place: str) -> None:
-    """Compute what is observed after the step of the values that the cells have then."""
-    known_after = {one.cell.now: read(state.after(one)) for one in state.cells}
-    step = state.bodies["next"]
-    step.statements += _copied(state.bodies["now"].statements, known_after, place, "after")
-    for name, symbol in state.views["now"].items():
-        made = known_after.get(symbol)
-        if name in state.views["next"] and made is not None and made.symbol is not None:
-            state.views["next"][name] = made.symbol
-
-
-def _copied(
-    statements: Sequence[Statement], values: dict[Symbol, Typed], place: str, suffix: str
-) -> list[Statement]:
-    """Statements once more, of other values; `values` gets what they define."""
-
-    def renamed(symbol: Symbol) -> Symbol:
-        made = replace(symbol, path=f"{symbol.path}~{place}.{suffix}")
-        values[symbol] = read(made)
-        return made
-
-    return [rewritten(statement, values, renamed) for statement in statements]
-
-
 def _one_more(symbol: Symbol) -> Typed:
     """A whole number and 1."""
     kind = replace(symbol.type, col=False)
     sum_ = Typed("+", kind, full(kind.dtype), (read(symbol), known(1)), builtin=TABLE["+"])
     return relayout(sum_)
-
-
-def _another(step: Body, symbol: Symbol, place: str) -> Symbol:
-    """A new symbol for another value of a key."""
-    name = f"{place}.{symbol.name}"
-    return step.symbol(
-        name, symbol.type, full(symbol.type.dtype), wish=symbol.name, key=symbol.key, time=symbol.time
-    )
-
-
-def _part(
-    state: ChainState,
-    instance: Instance,
-    phase: Phase,
-    index: int,
-    after: Mapping[str, Symbol] = {},
-    given: Mapping[str, Symbol] = {},
-) -> tuple[list[Statement], dict[str, Typed]]:
-    """A part of `around` in one row of its transform: its statements, and the values of its targets.
-
-    Args:
-        state: the chain; names stand for its values before the step.
-        instance: the transform.
-        phase: which part.
-        index: the number of the row.
-        after: what `next.` names stand for, by key.
-        given: what other names stand for.
-    """
-    row, path = instance.rows[index], f"{state.path}.transforms[{instance.position}].{phase}{index}"
-    local = Body(path)
-    bind_parameters(state, local, instance)
-    for name, entry in row.inputs.items():
-        bind_name(local, row, phase, name, state.views["now"].get(entry.dotted))
-        bind_name(local, row, phase, f"next.{name}", after.get(entry.dotted))
-    for name, symbol in given.items():
-        bind_name(local, row, phase, name, symbol)
-    values: dict[str, Typed] = {}
-    for statement in instance.statements(phase, row):
-        if statement.target in row.inputs or statement.target in row.outputs or statement.target == phase:
-            values[statement.target] = local.typed(statement)
-        else:
-            local.assign(statement, origin=instance.path)
-    return local.statements, values

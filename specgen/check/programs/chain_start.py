@@ -10,7 +10,7 @@ from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import environment_actions
 from specgen.check.programs.env import either
-from specgen.expr import ANYTHING, Symbol
+from specgen.expr import ANYTHING, Symbol, Type
 from specgen.expr.symbols import Time
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Call, Callee, Cell, Component, Input, Program
 from specgen.program.walk import read
@@ -52,31 +52,48 @@ def begin_with_environment(state: ChainState, env: Component) -> None:
 
 
 def begin_with_gymnasium(state: ChainState) -> None:
-    """Begin with what Gymnasium returned of the action that inverses gave it."""
+    """Begin with what Gymnasium returned of the action that inverses gave it; with a call of it, where it is repeated."""
     env = state.chain.env.value
-    if any(instance.inverse_rows for instance in state.chain.instances):
+    repeated = any(instance.transform.around is not None for instance in state.chain.instances)
+    if not repeated and any(instance.inverse_rows for instance in state.chain.instances):
         state.inverse = Body(f"{state.path}.{INVERSE}")
         state.sent = environment_actions(state, state.inverse)
+    returned: list[Symbol] = []
     for entry in env.observation:
         now = _of_gymnasium(state, entry, "cells", entry.name, "now")
         first = _of_gymnasium(state, entry, "gymnasium.reset", entry.name, "now")
         after = _of_gymnasium(state, entry, "gymnasium.step", f"next_{entry.name}", "next")
-        state.given.append(Input(after, "given"))
+        returned.append(after)
         state.see(entry.dotted, reset=first, now=now, next=after)
         state.cells.append(ChainCell(Cell(entry.name, now, first, after, entry.key), entry))
     for entry in env.reward:
         symbol = _of_gymnasium(state, entry, "gymnasium.step", entry.name, "next")
-        state.given.append(Input(symbol, "given"))
+        returned.append(symbol)
         state.see(entry.dotted, next=symbol)
     for flag in DONE_FLAGS:
         after = state.flag((flag,), "gymnasium.step", "next")
         if flag in ENDING_FLAGS:
-            state.given.append(Input(after, "given"))
+            returned.append(after)
         state.add_flag((flag,))
         state.views["next"][flag] = after
     step = state.bodies["next"]
+    if repeated:
+        _step_gymnasium(state, step, returned)
+    else:
+        state.given = [Input(one, "given") for one in returned]
     ending = [state.views["next"][flag] for flag in ENDING_FLAGS]
     step.add(state.views["next"]["done"], either(ending[0], ending[1]))
+
+
+def _step_gymnasium(state: ChainState, step: Body, returned: list[Symbol]) -> None:
+    """Add the call that takes a step of Gymnasium's."""
+    env, actions = state.chain.env.value, environment_actions(state, step)
+    state.acted = len(step.statements)
+    dynamics = Symbol(f"{state.path}.dynamics", "", Type("record", ()))
+    state.networks["dynamics"] = Input(dynamics, "function", "dynamics")
+    callee = Callee("step", effect="steps", receiver=dynamics, returns_tuple=True)
+    args = tuple(read(actions[entry.dotted]) for entry in env.action)
+    step.statements.append(Call(tuple(returned), callee, args, origin=f"envs.{env.name}"))
 
 
 def _call(

@@ -67,7 +67,7 @@ class ChainState:
         actions: the actions as the policy writes them, by dotted name.
         written: the states of policies as these left them to the step, by dotted name.
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
-        networks: the networks and the objects of classes that transforms call, as inputs, by their names.
+        networks: the networks and the objects that the chain calls, as inputs, by their names.
         given: what Gymnasium returns of a step, as inputs.
         observed: the values that the environment's own function observes.
         learned: the statistics of transforms, as inputs, by name; those that are read.

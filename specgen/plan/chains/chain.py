@@ -9,7 +9,7 @@ from specgen.check.model import Checked, CheckedEnv, Entry, dotted
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
 from specgen.check.programs.chain_transforms import tables
-from specgen.code import named
+from specgen.code import named, using
 from specgen.expr.symbols import Key
 from specgen.plan.chains.chain_class import chain_class
 from specgen.plan.chains.learned import learned_record
@@ -117,7 +117,7 @@ class _Planner:
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
         single = len(env.env.observation) == 1
-        one_by_one = env.env.gymnasium is not None and single
+        one_by_one = env.env.gymnasium is not None and single and not self._steps_gymnasium
         # numbers for actions are drawn step by step, and what a policy writes is known at each step only
         known_ahead = not (drawn or self._inputs("written") or self._inputs("action"))
         lifted = one_by_one and known_ahead and learned is None
@@ -133,7 +133,12 @@ class _Planner:
         """The keys of what the step function is given of a kind."""
         return [one.symbol.key or () for one in self.parts.advance.inputs if one.kind == kind]
 
-    def _returned(self, parts: Parts) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    @property
+    def _steps_gymnasium(self) -> bool:
+        """Whether the step function takes Gymnasium's steps, in place of being given what one returned."""
+        return any(one.group == "dynamics" for one in self.parts.advance.inputs)
+
+    def _returned(self, parts: Parts) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
         """What the functions call Gymnasium's observations, of a reset and of a step: `_` for what they do not read."""
 
         def names(program: Program | None) -> tuple[str, ...]:
@@ -141,7 +146,7 @@ class _Planner:
             found = {symbol.key: symbol.name for symbol in given}
             return tuple(found.get(entry.key, "_") for entry in self.env.env.observation)
 
-        return names(parts.reset), names(parts.advance)
+        return names(parts.reset), None if self._steps_gymnasium else names(parts.advance)
 
     def _shows_what_env_does(self) -> bool:
         """Whether the environment's own function gives the observations: no transform shows another value."""
@@ -211,6 +216,8 @@ class _Planner:
         }
         if env.python is not None:
             annotations["dynamics"] = dynamics_type(env)
+        elif env.gymnasium is not None:
+            annotations["dynamics"] = using("GymDynamics", "GymDynamics")
         passed = self._of_records if of_records else self._passed
         # Gymnasium's environments are stepped one by one, and never mapped.
         return plan_function(program, summary, annotations, passed=passed, reuse=env.gymnasium is not None)

@@ -24,7 +24,7 @@ def chain_class(
     env: EnvInterface,
     methods: tuple[FunctionPlan, ...],
     rows: RowPlan,
-    observed: tuple[tuple[str, ...], tuple[str, ...]],
+    observed: tuple[tuple[str, ...], tuple[str, ...] | None],
 ) -> EnvironmentPlan:
     """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
 
@@ -34,7 +34,7 @@ def chain_class(
         env: of the environment behind it.
         methods: those that compute many steps at once.
         rows: those that compute one by NumPy.
-        observed: what the reset and the step function call Gymnasium's observations.
+        observed: what the reset and the step function call Gymnasium's observations; None for a step that it takes itself.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
     witness = NOT_DONE

@@ -38,7 +38,7 @@ def plan_gym_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface
 def gym_plan(
     env: CheckedEnv,
     observed: tuple[str, ...],
-    stepped: tuple[str, ...],
+    stepped: tuple[str, ...] | None,
     *,
     lifts: bool,
 ) -> GymPlan:
@@ -47,7 +47,7 @@ def gym_plan(
     Args:
         env: its declaration.
         observed: what the class calls the observations of a reset.
-        stepped: what it calls those of a step.
+        stepped: what it calls those of a step; None where the step function takes the steps.
         lifts: whether rollouts make tensors once for all steps.
     """
     source = env.gymnasium

@@ -117,7 +117,7 @@ class GymPlan:
         max_episode_steps: its time limit.
         kwargs: declared keywords of `gymnasium.make`.
         observed: the names of what a reset returns: one observation, or one for each key of a Dict space.
-        stepped: the names of what a step returns of them.
+        stepped: the names of what a step returns of them; None where the step function takes the steps.
         lifts: whether rollouts make tensors once for all steps.
         row_reads: the keys of the root that a step of NumPy's reads.
         inverse: what it is given, of what the policy writes; None where it is given that.
@@ -128,7 +128,7 @@ class GymPlan:
     max_episode_steps: int | None
     kwargs: Mapping[str, object]
     observed: tuple[str, ...]
-    stepped: tuple[str, ...]
+    stepped: tuple[str, ...] | None
     lifts: bool = False
     row_reads: tuple[str, ...] = ()
     inverse: CallPlan | None = None

@@ -1,6 +1,7 @@
 """Gymnasium environments: by name, around an instance, and generated ones whose specs are known ahead."""
 
 from specgen_runtime.envs.gym.backend import gym_backend, set_gym_backend
+from specgen_runtime.envs.gym.dynamics import GymDynamics
 from specgen_runtime.envs.gym.env import GymEnv
 from specgen_runtime.envs.gym.generated import GeneratedGymEnv
 from specgen_runtime.envs.gym.gym_like import GymLikeEnv
@@ -12,6 +13,7 @@ from specgen_runtime.specs.gymnasium import register_gym_spec_conversion
 __all__ = [
     "BaseInfoDictReader",
     "GeneratedGymEnv",
+    "GymDynamics",
     "GymEnv",
     "GymLikeEnv",
     "GymSpaceMismatch",

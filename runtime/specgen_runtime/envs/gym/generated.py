@@ -16,6 +16,7 @@ from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import actions_decoder, leaves_decoder
+from specgen_runtime.envs.gym.dynamics import GymDynamics
 from specgen_runtime.envs.gym.policy_rollout import GymRecordSteps
 from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
@@ -206,6 +207,11 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         if self._off_cpu:
             gain, ended, cut = self._on_device(gain), self._on_device(ended), self._on_device(cut)
         return self._encode_all(observation), gain, ended, cut
+
+    @property
+    def dynamics(self) -> GymDynamics:
+        """What the functions of a chain step that takes several of Gymnasium's steps as one."""
+        return GymDynamics(self._gym_step)
 
     # steps of NumPy's
 

@@ -240,3 +240,45 @@ def arm_train_observe(raw_angle: Tensor) -> Tensor:
 
 
 # ...
+
+
+def arm_skip_reset(dynamics: SimulatorDynamics[ArmProtocol], not_done: Tensor) -> ArmSkipRoot:
+    """A fresh episode in every row of the batch."""
+    # envs.Arm
+    base = arm_reset(dynamics, not_done)
+    return ArmSkipRoot(
+        angle=base.angle, image=base.image, done=base.done, terminated=base.terminated,
+        truncated=base.truncated,
+    )
+
+
+def arm_skip_advance(
+    dynamics: SimulatorDynamics[ArmProtocol], angle: Tensor, image: Tensor, done: Tensor, torque: Tensor
+) -> ArmSkipNext:
+    """One step: all that the step after it depends on."""
+    next_angle = torch.zeros_like(angle)
+    next_image = torch.zeros_like(image)
+    done_2 = torch.zeros_like(done)
+    terminated = torch.zeros_like(done)
+    truncated = torch.zeros_like(done)
+    reward = torch.zeros_like(done, dtype=torch.float32)
+    over = torch.zeros_like(done)
+    # chains.ArmSkip.transforms[0]
+    for _ in range(4):
+        base = arm_advance(dynamics, torque)
+        reward = reward + base.reward
+        over = over | base.done
+        next_angle = base.angle
+        next_image = base.image
+        done_2 = base.done
+        terminated = base.terminated
+        truncated = base.truncated
+        if bool(over):
+            break
+    return ArmSkipNext(
+        angle=next_angle, image=next_image, done=done_2, terminated=terminated, truncated=truncated,
+        reward=reward,
+    )
+
+
+# ...

@@ -117,6 +117,53 @@ class HarborTrain(GeneratedGymEnv["HarborTrainData", "HarborTrainSpecs"]):
 # ...
 
 
+def harbor_skip_advance(
+    dynamics: GymDynamics, consts: HarborSkipConsts, observation: Tensor, done: Tensor,
+    action_engine_force: Tensor, action_engine_move: Tensor, action_lamps: Tensor,
+) -> HarborSkipNext:
+    """One step: all that the step after it depends on."""
+    # chains.HarborSkip.transforms[0]
+    action_engine_force_action = consts.action_scaling_0_action_engine_force_low + (
+        action_engine_force + 1
+    ) / 2 * (
+        consts.action_scaling_0_action_engine_force_high - consts.action_scaling_0_action_engine_force_low
+    )
+    next_observation = torch.zeros_like(observation)
+    done_2 = torch.zeros_like(done)
+    terminated = torch.zeros_like(done)
+    truncated = torch.zeros_like(done)
+    reward = torch.zeros_like(done, dtype=torch.float32)
+    over = torch.zeros_like(done)
+    # chains.HarborSkip.transforms[1]
+    for _ in range(4):
+        next_observation_2, reward_2, terminated_2, truncated_2 = dynamics.step(
+            action_engine_force_action, action_engine_move, action_lamps
+        )
+        done_2 = terminated_2 | truncated_2
+        reward = reward + reward_2
+        over = over | done_2
+        next_observation = next_observation_2
+        terminated = terminated_2
+        truncated = truncated_2
+        if bool(over):
+            break
+    return HarborSkipNext(
+        observation=next_observation, done=done_2, terminated=terminated, truncated=truncated, reward=reward
+    )
+
+
+class HarborSkip(GeneratedGymEnv["HarborSkipData", "HarborSkipSpecs"]):
+    # ...
+
+    def _advance(self, root: HarborSkipRoot, actions: tuple[Tensor, ...]) -> HarborSkipNext:
+        return harbor_skip_advance(
+            self.dynamics, self.consts, root.observation, root.done, actions[0], actions[1], actions[2]
+        )
+
+
+# ...
+
+
 def actor_network(config: PPOHarborConfig, generator: torch.Generator) -> ProbabilisticActor:
     """Make a network from `observation`, float32 [1] in [-2, 2], to a distribution (tanh_normal) over
     `action.engine.force`, float32 [1] in [-1, 1], and a distribution (categorical) over
