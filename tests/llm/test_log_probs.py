@@ -231,3 +231,22 @@ def test_sampled_log_probs_equal_scored_ones(
     firsts = [int(mask.nonzero()[0]) for mask in said]
     assert firsts == [len(row) for row in asked]
     assert all(float(row[first]) < 0 for row, first in zip(sampled, firsts, strict=True))
+
+
+def test_the_mask_of_prompts() -> None:
+    """It may be where masks are, as long as no whole sequences are there, whose mask it would be."""
+    how: dict[str, Any] = {"input_mode": "tokens", "generate": True, "return_log_probs": True}
+    policy = wrapped("llama", **how, generate_kwargs={"max_new_tokens": 3})
+    asked = [row[:size] for row, size in zip(sequences()[:2], (2, 9), strict=True)]
+    kept = padded([torch.ones_like(row, dtype=torch.bool) for row in asked], "left")
+    prompts = Tokens(prompt=padded(asked, "left"), batch_size=[2])
+    masks = Masks(all_attention_mask=kept, batch_size=[2])
+    given = TensorDict(tokens=prompts, masks=masks, batch_size=[2])
+    data = policy(given.copy())
+    beside = policy(TensorDict(tokens=prompts, attention_mask=kept, batch_size=[2]))
+    assert data["masks", "all_attention_mask"].sum(-1).tolist() == [5, 12]
+    for key in (("tokens", "full"), ("log_probs", "full"), ("masks", "all_attention_mask")):
+        assert torch.equal(data[key], beside[key])
+    wrong = given.copy().set(("masks", "all_attention_mask"), kept[:, 1:])
+    with pytest.raises(ValueError, match=r"are \[2, 9\], their mask \[2, 8\]"):
+        policy(wrong)

@@ -221,13 +221,21 @@ def test_several_answers_to_a_conversation() -> None:
         chats_in().rollout(1, answering(num_samples=2))
 
 
-def test_an_advantage_without_its_last_dimension() -> None:
-    data = chats_in().rollout(1, answering())[:, 0]
+@pytest.mark.parametrize("rows", [1, 4])
+def test_advantages_of_other_shapes(rows: int) -> None:
+    """One without its last dimension would be multiplied with all others, where there is one row."""
+    env = ChatEnv(["Hello", "42"], group=rows, batch_size=(rows,))
+    data = env.rollout(1, answering())[:, 0]
     width = data["tokens", "full"].shape[-1]
-    with pytest.raises(
-        ValueError, match=rf"the advantage has the shape \[4\], expected \[4, 1\], or \[4, {width}, 1\]"
-    ):
-        GRPOLoss(wrapped(0, log_probs_key="log_probs"))(data.set("advantage", torch.zeros(4)))
+    loss = GRPOLoss(wrapped(0, log_probs_key="log_probs"))
+    for shape in [(rows,), (rows, width), (rows, 2), (rows, width, 2)]:
+        if shape == (1,):
+            continue  # one number
+        said = rf"the advantage has the shape {[*shape]}, where samples make it {[rows, width, 1]}, or {[rows, 1]}"
+        with pytest.raises(ValueError, match=said.replace("[", r"\[")):
+            loss(data.copy().set("advantage", torch.zeros(shape)))
+    for shape in [(rows, 1), (rows, width, 1)]:
+        assert loss(data.copy().set("advantage", torch.ones(shape)))["loss_objective"].isfinite()
 
 
 def test_a_storage_of_tensors_says_what_keeps_conversations() -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d03f805f730536a462cf3d3b33c0085c7e51032fd8bde53097d6c5625303e973
+# specgen: sha256=063d23c4a3ccef01ba21f87a1d22463195a3dddc836d93f675d76ed6e85204bd
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -391,23 +391,26 @@ class GRPOLoss(LossModule):
             dist_log_prob,
             H,
             self._of_samples(
-                self._read(tensordict, keys.advantage, "advantage"), dist_answered, 1, "advantage"
+                self._read(tensordict, keys.advantage, "advantage"), dist_answered, (1,), "advantage"
             ),
             self._of_samples(
                 self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
                 dist_answered,
-                0,
+                (),
                 "sample_log_prob",
             ),
             self._of_samples(
-                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"), dist_answered, 0, "ref_log_probs"
+                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"),
+                dist_answered,
+                (),
+                "ref_log_probs",
             )
             if self.kl_to_ref_coeff
             else None,
             self._of_samples(
                 self._read_if_there(tensordict, keys.assistant_mask, "assistant_mask"),
                 dist_answered,
-                0,
+                (),
                 "assistant_mask",
             )
             if self.masking_strategy != "generic"
@@ -415,7 +418,7 @@ class GRPOLoss(LossModule):
             self._of_samples(
                 self._read(tensordict, keys.attention_mask, "attention_mask"),
                 dist_answered,
-                0,
+                (),
                 "attention_mask",
             )
             if self.masking_strategy == "generic"
@@ -834,23 +837,26 @@ class DAPO(GRPOLoss):
             dist_log_prob,
             H,
             self._of_samples(
-                self._read(tensordict, keys.advantage, "advantage"), dist_answered, 1, "advantage"
+                self._read(tensordict, keys.advantage, "advantage"), dist_answered, (1,), "advantage"
             ),
             self._of_samples(
                 self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
                 dist_answered,
-                0,
+                (),
                 "sample_log_prob",
             ),
             self._of_samples(
-                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"), dist_answered, 0, "ref_log_probs"
+                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"),
+                dist_answered,
+                (),
+                "ref_log_probs",
             )
             if self.kl_to_ref_coeff
             else None,
             self._of_samples(
                 self._read_if_there(tensordict, keys.assistant_mask, "assistant_mask"),
                 dist_answered,
-                0,
+                (),
                 "assistant_mask",
             )
             if self.masking_strategy != "generic"
@@ -858,7 +864,7 @@ class DAPO(GRPOLoss):
             self._of_samples(
                 self._read(tensordict, keys.attention_mask, "attention_mask"),
                 dist_answered,
-                0,
+                (),
                 "attention_mask",
             )
             if self.masking_strategy == "generic"
@@ -1280,23 +1286,26 @@ class CISPOLoss(GRPOLoss):
             dist_log_prob,
             H,
             self._of_samples(
-                self._read(tensordict, keys.advantage, "advantage"), dist_answered, 1, "advantage"
+                self._read(tensordict, keys.advantage, "advantage"), dist_answered, (1,), "advantage"
             ),
             self._of_samples(
                 self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
                 dist_answered,
-                0,
+                (),
                 "sample_log_prob",
             ),
             self._of_samples(
-                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"), dist_answered, 0, "ref_log_probs"
+                self._read(tensordict, keys.ref_log_probs, "ref_log_probs"),
+                dist_answered,
+                (),
+                "ref_log_probs",
             )
             if self.kl_to_ref_coeff
             else None,
             self._of_samples(
                 self._read_if_there(tensordict, keys.assistant_mask, "assistant_mask"),
                 dist_answered,
-                0,
+                (),
                 "assistant_mask",
             )
             if self.masking_strategy != "generic"
@@ -1304,7 +1313,7 @@ class CISPOLoss(GRPOLoss):
             self._of_samples(
                 self._read(tensordict, keys.attention_mask, "attention_mask"),
                 dist_answered,
-                0,
+                (),
                 "attention_mask",
             )
             if self.masking_strategy == "generic"

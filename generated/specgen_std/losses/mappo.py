@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e6ec8ec88071dbffb5bce5afb76d422679eefdb53a2994830c1271ef5aadb498
+# specgen: sha256=e2b8554d772806ded844903b68e916e36ef9c605bb7c0ecb87f415f169d43f7b
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -555,9 +555,9 @@ class MAPPOLoss(ClipPPOLoss):
             log_p,
             H_parts,
             old,
-            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
+            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, (1,), "advantage"),
             self._of_samples(
-                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
+                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, (), "sample_log_prob"
             ),
             self._mask(tensordict),
             advantage_norm=self.advantage_norm,
@@ -578,8 +578,10 @@ class MAPPOLoss(ClipPPOLoss):
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return mappo_critic(
             v,
-            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1, "value_target"),
-            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1, "old_value")
+            self._of_samples(
+                self._read(tensordict, keys.value_target, "value_target"), v, (1,), "value_target"
+            ),
+            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, (1,), "old_value")
             if self.clip_value is not None
             else None,
             self._mask(tensordict),
@@ -1196,9 +1198,9 @@ class IPPOLoss(MAPPOLoss):
             log_p,
             H_parts,
             old,
-            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
+            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, (1,), "advantage"),
             self._of_samples(
-                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
+                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, (), "sample_log_prob"
             ),
             self._mask(tensordict),
             advantage_norm=self.advantage_norm,
@@ -1219,8 +1221,10 @@ class IPPOLoss(MAPPOLoss):
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return ippo_critic(
             v,
-            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1, "value_target"),
-            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1, "old_value")
+            self._of_samples(
+                self._read(tensordict, keys.value_target, "value_target"), v, (1,), "value_target"
+            ),
+            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, (1,), "old_value")
             if self.clip_value is not None
             else None,
             self._mask(tensordict),

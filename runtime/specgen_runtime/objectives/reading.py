@@ -123,42 +123,45 @@ class ReadingModule(FunctionalModule):
         return None if peek(tensordict, key) is None else self._read_column(tensordict, key, role)
 
     @overload
-    def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...
+    def _of_samples(self, value: Tensor, each: Tensor, own: Sequence[int], role: str) -> Tensor: ...
     @overload
-    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None: ...
-    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None:
+    def _of_samples(
+        self, value: Tensor | None, each: Tensor, own: Sequence[int], role: str
+    ) -> Tensor | None: ...
+    def _of_samples(self, value: Tensor | None, each: Tensor, own: Sequence[int], role: str) -> Tensor | None:
         """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
 
         Args:
-            value: ``[*batch, *features]`` of leading dimensions of ``each``, behind which it may have some of size 1.
+            value: ``[*batch, *own]`` of leading dimensions of ``each``, behind which it may have some of size 1.
             each: ``[*batch, agents]``.
-            features: how many dimensions of its own ``value`` has.
+            own: the sizes of the dimensions of its own that ``value`` has, -1 for any.
             role: what it is, for messages.
 
         Raises:
-            ValueError: for another number of samples; without features of its own also for one: it may be a feature.
+            ValueError: for another number of samples, also for one where there are no dimensions of its own: it may be
+                a feature; or for other sizes of its own.
         """
         if value is None:
             return None
-        size, own = value.shape[: value.ndim - features], value.shape[value.ndim - features :]
+        count = value.ndim - len(own)
+        size, sizes = value.shape[:count], value.shape[count:]
         lacking = each.ndim - len(size)
-        ones = features > 0 and lacking >= 0
-        if size != each.shape[: len(size)] and not (
+        ones = bool(own) and lacking >= 0
+        fits = size == each.shape[: len(size)] or (
             ones and all(got in (1, wanted) for got, wanted in zip(size, each.shape, strict=False))
-        ):
-            wanted = [*each.shape, *own]
-            raise ValueError(
-                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, where samples make it {wanted}"
-            )
+        )
         if (
-            features and not size and each.ndim > 1 and own[0] == each.shape[0] > 1
-        ):  # [batch], without a last 1
+            not fits
+            or count < 0
+            or any(wanted not in (-1, got) for got, wanted in zip(sizes, own, strict=True))
+        ):
+            whole = [*each.shape, *own]
+            fewer = f", or {[*each.shape[:-1], *own]}" if own and each.ndim > 1 else ""
             raise ValueError(
-                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, expected {[*own, 1]}, or "
-                f"{[*each.shape, 1]}"
+                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, where samples make it {whole}{fewer}"
             )
         place = (slice(None),) * len(size) + (None,) * lacking
-        return value[place].expand(*each.shape, *own)
+        return value[place].expand(*each.shape, *sizes)
 
     def _read_or(
         self,

@@ -150,8 +150,11 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
-        rank = role.type.rank + role.type.col
-        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
+        own = (
+            *(size if isinstance(size, int) else -1 for size in role.type.shape),
+            *((1,) if role.type.col else ()),
+        )
+        text = f"self._of_samples({text}, {each.name}, {literal(own)}, {literal(role.name)})"
     if network is None:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)

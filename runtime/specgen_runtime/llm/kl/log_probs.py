@@ -37,6 +37,8 @@ def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor,
     """
     *container, name = as_tuple(key)
     if padded:
+        if container and name in PARTS and data.get(tuple(container), None) is None:
+            data.set(tuple(container), LogProbs(batch_size=data.batch_size, device=data.device))
         data.set((*container, name), values.reshape(*data.batch_size, values.shape[-1]))
     elif container and name in PARTS:
         write_rows(data, tuple(container), LogProbs, {name: (values, kept)}, padded=False)
@@ -77,7 +79,8 @@ def row_specs(specs: Composite, keys: list[NestedKey], layout: RowLayout) -> Com
     for key in keys:
         *container, name = as_tuple(key)
         if container and tuple(container) not in specs.keys(True):
-            specs[tuple(container)] = Composite(shape=specs.shape, device=specs.device)
+            kind = LogProbs if name in PARTS else None
+            specs[tuple(container)] = Composite(shape=specs.shape, device=specs.device, data_cls=kind)
         specs[(*container, name)] = Unbounded((*specs.shape, width), dtype=torch.float32, device=specs.device)
     return specs
 

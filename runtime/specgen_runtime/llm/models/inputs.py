@@ -115,7 +115,7 @@ class Inputs:
         masks = [self.keys.attention_mask, self.keys.assistant_mask]
         prompt, full = (within(self.keys.tokens, part) for part in ("prompt", "full"))
         if self.mode == "tokens":
-            return [self.attention_mask_key, *([] if self.generate else [*masks, prompt])]
+            return [self.attention_mask_key, *([full, masks[0]] if self.generate else [*masks, prompt])]
         if self.mode == "text" or self.prefer_tokens is False:
             return []
         if self.generate:
@@ -180,8 +180,11 @@ class Inputs:
         )
 
     def _tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:
-        if key == within(self.keys.tokens, "prompt"):  # the masks are of whole sequences
-            return tokens_at(data, key, [self.attention_mask_key], self.keys.side, self.keys.width)
+        if key == within(self.keys.tokens, "prompt"):
+            masks = [self.attention_mask_key]
+            if self.mode == "tokens" and within(self.keys.tokens, "full") not in data.keys(True):
+                masks.append(self.keys.attention_mask)  # otherwise that of the whole sequences
+            return tokens_at(data, key, masks, self.keys.side, self.keys.width)
         masks = [self.keys.attention_mask, self.attention_mask_key]
         found = tokens_at(data, key, masks, self.keys.side, self.keys.width)
         if found is None:

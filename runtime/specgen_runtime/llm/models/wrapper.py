@@ -40,8 +40,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     of a sequence, and for padding.
 
     Reads, of ``(mode, "prompt")`` or ``(mode, "full")``: `History` objects or lists of messages; one string for each
-    row; or tokens, whose mask of what is no padding is at ``("masks", "all_attention_mask")`` or `attention_mask_key`;
-    without a mask, nothing is padding.
+    row; or tokens, whose mask of what is no padding is at ``("masks", "all_attention_mask")`` or `attention_mask_key`, that of
+    prompts beside whole sequences at the latter; without a mask, nothing is padding.
 
     Writes ``tokens.full``, ``masks.all_attention_mask`` and ``log_probs.full``, and of conversations
     ``masks.all_assistant_mask``. Generating, it writes ``tokens.prompt``, ``tokens.response`` and

@@ -102,10 +102,10 @@ class TokensLoss(LossModule):
             dist_log_prob,
             dist_entropy,
             self._of_samples(
-                self._read(tensordict, keys.advantage, "advantage"), dist_answered, 1, "advantage"
+                self._read(tensordict, keys.advantage, "advantage"), dist_answered, (1,), "advantage"
             ),
             self._of_samples(
-                self._read_if_there(tensordict, keys.marked, "marked"), dist_answered, 0, "marked"
+                self._read_if_there(tensordict, keys.marked, "marked"), dist_answered, (), "marked"
             ),
             self._mask(tensordict),
         )

@@ -89,8 +89,8 @@ class MaskedLoss(LossModule):
         model_now = model.live(tensordict, keys.prediction).squeeze(-1)
         terms = masked_loss(
             model_now,
-            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1, "target"),
-            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0, "log_ratio"),
+            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, (1,), "target"),
+            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, (), "log_ratio"),
             self._mask(tensordict), coeff=self.coeff, limit=self.limit,
         )
         samples = self._samples(tensordict)
