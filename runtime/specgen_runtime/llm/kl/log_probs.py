@@ -34,8 +34,15 @@ def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor,
         kept: bool ``[rows, width]``, what is no padding.
         padded: whether rows stay so wide. Otherwise each is as long as it is: of a container a lazy stack, else a
             jagged nested tensor.
+
+    Raises:
+        ValueError: the data have another number of rows.
     """
     *container, name = as_tuple(key)
+    if len(values) != data.batch_size.numel():
+        raise ValueError(
+            f"{key!r} is of {len(values)} rows, but is to be written to data of the batch {list(data.batch_size)}"
+        )
     if padded:
         if container and name in PARTS and data.get(tuple(container), None) is None:
             data.set(tuple(container), LogProbs(batch_size=data.batch_size, device=data.device))

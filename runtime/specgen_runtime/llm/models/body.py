@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from specgen_runtime.llm.models.checkpointing import checkpointing
 from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp
-from specgen_runtime.llm.models.head import Scorer, accepts, evaluating
+from specgen_runtime.llm.models.head import Scorer, accepts, device_of, evaluating
 from specgen_runtime.llm.models.logits import are_ids
 
 __all__ = [
     "can_pack",
     "check_positions",
     "check_vocabulary",
-    "device_of",
     "knows_tokens",
     "scorable",
     "score_tokens",
@@ -160,11 +159,6 @@ def _runs(
             if packed:
                 row, before = torch.zeros_like(row), before + starts[row]
             yield which, scorer.states(inputs, row, before, verify=verify)
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """The device that a model reads tokens on."""
-    return next(model.parameters()).device
 
 
 def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "LogitsScorer",
     "Scorer",
     "accepts",
+    "device_of",
     "evaluating",
     "find_scorer",
     "output_head",
@@ -228,7 +229,7 @@ def _probed(model: nn.Module) -> HeadScorer:
     if head is None or body is None or body is model or body is _unadapted(model):
         raise _NotFoundError("it does not say what its head and its body are")
     size = _unadapted(model).get_input_embeddings().num_embeddings  # type: ignore[operator]
-    device = next(model.parameters()).device
+    device = device_of(model)
     ids = torch.linspace(0, size - 1, 10, device=device).long().view(2, 5)
     with torch.no_grad(), evaluating(model):
         wanted = model(input_ids=ids, use_cache=False).logits
@@ -283,6 +284,21 @@ def _unadapted(model: nn.Module) -> nn.Module:
     """The causal model that adapters of `peft` were put into."""
     get: Any = getattr(model, "get_base_model", None)
     return get() if callable(get) else model
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device that a model reads tokens on.
+
+    Raises:
+        ValueError: it has no weights.
+    """
+    device = next(model.parameters()).device
+    if device.type == "meta":
+        raise ValueError(
+            f"{type(model).__name__} has no weights, its parameters are on the meta device: load them (load_model), or "
+            "to_empty(device=...) and load_state_dict"
+        )
+    return device
 
 
 def accepts(module: nn.Module, name: str) -> bool:

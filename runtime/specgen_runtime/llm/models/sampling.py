@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from specgen_runtime.extras import import_extra
 from specgen_runtime.llm.models.autocast import autocasting
-from specgen_runtime.llm.models.body import check_positions, check_vocabulary, device_of, knows_tokens
+from specgen_runtime.llm.models.body import check_positions, check_vocabulary, knows_tokens
 from specgen_runtime.llm.models.chosen import PLAIN, Warp
-from specgen_runtime.llm.models.head import evaluating, output_head
+from specgen_runtime.llm.models.head import device_of, evaluating, output_head
 
 __all__ = ["Answers", "GenerationSettings", "LogProbsOf", "generate_answers", "single_token"]
 
