@@ -35,6 +35,7 @@ from specgen.schema.pipeline import (
 )
 from specgen.schema.pipeline_data import (
     Data,
+    Hindsight,
     OnlineAndRecorded,
     OnPolicy,
     Prioritized,
@@ -84,6 +85,7 @@ __all__ = [
     "GroupAdvantage",
     "Gymnasium",
     "Hard",
+    "Hindsight",
     "Init",
     "LanguageModel",
     "Loss",

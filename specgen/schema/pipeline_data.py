@@ -47,11 +47,28 @@ class Slices(Declaration):
     length: Quantity | None = None
 
 
+class Hindsight(Declaration):
+    """Frames are drawn uniformly, a part of them with another goal: what was achieved.
+
+    Attributes:
+        her_ratio: how much of a batch has other goals.
+        strategy: whose achieved goal that is: of a step behind in the episode, of its last, of any, of any in the buffer.
+        reward: the function of `(achieved_goal, desired_goal)` that gives rewards, `package.module:function`.
+        terminated: the one that says whether an episode ended there.
+    """
+
+    her_ratio: Quantity | None = None
+    strategy: Literal["future", "final", "episode", "random"] = "future"
+    reward: str | None = None
+    terminated: str | None = None
+
+
 class Sampler(Declaration):
     """How frames are drawn, in full; one of these."""
 
     prioritized: Prioritized | None = None
     slices: Slices | None = None
+    hindsight: Hindsight | None = None
 
 
 class Replay(Declaration):

@@ -123,6 +123,44 @@ def test_the_rest_of_a_sample_keeps_its_goals() -> None:
     assert (buffer.sample()["desired_goal"] == -1).all()
 
 
+@pytest.mark.parametrize("column", [True, False])
+def test_episodes_end_where_new_goals_are_reached(column: bool) -> None:
+    """Flags that stay without `terminated_fn`; the end of a trajectory stays one."""
+
+    def reached(step: TensorDictBase) -> Tensor:
+        found: Tensor = step["desired_goal"] == step["next", "achieved_goal"]
+        return found if column else found.squeeze(-1)
+
+    def sampled(**options: Any) -> TensorDict:
+        buffer = HERReplayBuffer(
+            distance, her_ratio=0.5, storage=LazyTensorStorage(28), generator=torch.Generator().manual_seed(0), **options
+        )  # fmt: skip
+        data = steps(28)
+        data["next", "terminated"] = data["next", "done"].clone()
+        buffer.extend(data)
+        return buffer.sample(400)
+
+    sample, kept = sampled(terminated_fn=reached), sampled()
+    assert torch.equal(sample["desired_goal"], kept["desired_goal"])
+    there = sample["desired_goal"] == sample["next", "achieved_goal"]
+    assert 0 < there[:200].sum() < 200
+    assert torch.equal(sample["next", "terminated"][:200], there[:200])
+    assert torch.equal(sample["next", "terminated"][200:], kept["next", "terminated"][200:])
+    assert torch.equal(sample["next", "done"], kept["next", "done"] | sample["next", "terminated"])
+    assert torch.equal(kept["next", "done"], kept["number"].unsqueeze(-1) % 7 == 6)
+
+
+def test_a_flag_of_another_shape() -> None:
+    buffer = HERReplayBuffer(
+        distance, terminated_fn=partial(_constant, torch.zeros(3)), storage=LazyTensorStorage(30)
+    )
+    buffer.extend(steps(30))
+    with pytest.raises(
+        ValueError, match=r"terminated_fn gives \[3\] for 8 steps, whose \('next', 'terminated'\) is \[8, 1\]"
+    ):
+        buffer.sample(10)
+
+
 def test_numbers_of_trajectories_are_ends() -> None:
     """Of batches of a collector, whose environments stand one behind the other and end in the middle of an episode."""
     data = steps(30, length=100)
@@ -201,7 +239,7 @@ def test_what_is_refused() -> None:
         buffer = HERReplayBuffer(partial(_constant, given), storage=LazyTensorStorage(30))
         buffer.extend(steps(30))
         with pytest.raises(
-            ValueError, match=rf"reward_fn gives {shown} for 8 steps, whose rewards are \[8, 1\]"
+            ValueError, match=rf"reward_fn gives {shown} for 8 steps, whose \('next', 'reward'\) is \[8, 1\]"
         ):
             buffer.sample(10)
 

@@ -2,12 +2,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d9356ef61d32f21e2e9d90e4f545d5dfd562b1a6cb63f37b931b75f910e5655e
+# specgen: sha256=e4feac979926dc9906080fa486caad03ee7e7b136a4b37f0592179d8634f2171
 """The generated chains."""
 
 from .acrobot import (
     AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainParams,
     AcrobotTrainRoot,
+)
+from .bit_flip import (
+    BitFlipTrain, BitFlipTrainData, BitFlipTrainNext, BitFlipTrainNextData, BitFlipTrainParams,
+    BitFlipTrainRoot,
 )
 from .cartpole import (
     CartPoleGymTrain, CartPoleGymTrainConsts, CartPoleGymTrainData, CartPoleGymTrainNext,
@@ -41,9 +45,10 @@ from .taxi import TaxiTrain, TaxiTrainData, TaxiTrainNext, TaxiTrainNextData, Ta
 
 __all__ = [
     "AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainParams",
-    "AcrobotTrainRoot", "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData",
-    "CartPoleGymTrainNext", "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain",
-    "CartPoleTrainData", "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainParams",
+    "AcrobotTrainRoot", "BitFlipTrain", "BitFlipTrainData", "BitFlipTrainNext", "BitFlipTrainNextData",
+    "BitFlipTrainParams", "BitFlipTrainRoot", "CartPoleGymTrain", "CartPoleGymTrainConsts",
+    "CartPoleGymTrainData", "CartPoleGymTrainNext", "CartPoleGymTrainNextData", "CartPoleGymTrainRoot",
+    "CartPoleTrain", "CartPoleTrainData", "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainParams",
     "CartPoleTrainRoot", "FrozenLakeTrain", "FrozenLakeTrainData", "FrozenLakeTrainNext",
     "FrozenLakeTrainNextData", "FrozenLakeTrainParams", "FrozenLakeTrainRoot", "MountainCarContinuousHeld",
     "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext", "MountainCarContinuousHeldNextData",

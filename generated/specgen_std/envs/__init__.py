@@ -2,13 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=563e9af03ecd4d1dd54c2b77a308ba35de6a3839b0f94c3ce2ae236bab49eacc
+# specgen: sha256=de3ad253b52b7ef93e3045e339c4930bfeaa2a9b100176a4bc6b4b115c195610
 """The generated envs."""
 
 from .acrobot import (
     Acrobot, AcrobotData, AcrobotGym, AcrobotGymData, AcrobotGymNext, AcrobotGymNextData, AcrobotGymRoot,
     AcrobotNext, AcrobotNextData, AcrobotParams, AcrobotPicture, AcrobotRoot,
 )
+from .bit_flip import BitFlip, BitFlipData, BitFlipNext, BitFlipNextData, BitFlipObservation, BitFlipRoot
 from .cartpole import (
     CartPole, CartPoleData, CartPoleGym, CartPoleGymData, CartPoleGymNext, CartPoleGymNextData,
     CartPoleGymRoot, CartPoleNext, CartPoleNextData, CartPoleParams, CartPolePicture, CartPoleRoot,
@@ -43,6 +44,7 @@ from .taxi import Taxi, TaxiConsts, TaxiData, TaxiNext, TaxiNextData, TaxiPictur
 __all__ = [
     "Acrobot", "AcrobotData", "AcrobotGym", "AcrobotGymData", "AcrobotGymNext", "AcrobotGymNextData",
     "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotPicture", "AcrobotRoot",
+    "BitFlip", "BitFlipData", "BitFlipNext", "BitFlipNextData", "BitFlipObservation", "BitFlipRoot",
     "CartPole", "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
     "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPolePicture",
     "CartPoleRoot", "CliffWalking", "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext",

@@ -45,11 +45,15 @@ class HERReplayBuffer(TensorDictReplayBuffer):
     """A `TensorDictReplayBuffer` that learns in hindsight (Andrychowicz et al. 2017, arXiv:1707.01495).
 
     The first `int(her_ratio * batch_size)` steps of a sample have another goal: what was achieved behind a step of their
-    trajectory, `("next", achieved_goal_key)`, and the reward for that. Trajectories end at flags, where the number of a
-    trajectory changes (`("collector", "traj_ids")` or `"episode"`, if rows have one), and at the newest row.
+    trajectory, `("next", achieved_goal_key)`, and the reward for that; with `terminated_fn` they end there as well. Trajectories
+    end at flags, where the number of a trajectory changes (`("collector", "traj_ids")` or `"episode"`, if rows have one), and at
+    the newest row.
 
     Args:
         reward_fn: of steps `[n]` with their new goals, their rewards, `[n]` or `[n, 1]`.
+        terminated_fn: of the same steps, whether the new goals end their episodes, `[n]` or `[n, 1]`: the value of `"terminated"`
+            beside `end_key`. `end_key` itself stays set where trajectories end, and is set where it is. Without it flags stay as
+            they are: a step that reaches its new goal is followed by others.
         her_ratio: which part of a sample has other goals, from 0 to 1.
         strategy: which goals: a `HindsightStrategy`, or its value.
         goal_key: the goal. That of the next record is replaced as well, if it is there.
@@ -59,8 +63,8 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         options: keywords of `TensorDictReplayBuffer`, such as `sampler`.
 
     Raises:
-        ValueError: `her_ratio` is not between 0 and 1, or `strategy` is none; at a sample: a goal or the reward has another
-            shape than what is stored.
+        ValueError: `her_ratio` is not between 0 and 1, or `strategy` is none; at a sample: a goal, the reward or the flag has
+            another shape than what is stored.
         KeyError: at a sample: an entry is missing, or there is no flag.
         TypeError: at a sample: rows are no tensordicts, or can't be stacked to one.
 
@@ -76,6 +80,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         self,
         reward_fn: Callable[[TensorDictBase], Tensor],
         *,
+        terminated_fn: Callable[[TensorDictBase], Tensor] | None = None,
         her_ratio: float = 0.8,
         strategy: HindsightStrategy | Literal["future", "final", "episode", "random"] = "future",
         goal_key: NestedKey = "desired_goal",
@@ -88,7 +93,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
             raise ValueError(f"her_ratio must be between 0 and 1, got {her_ratio}")
         self.strategy = HindsightStrategy(strategy)
         super().__init__(**options)
-        self.reward_fn = reward_fn
+        self.reward_fn, self.terminated_fn = reward_fn, terminated_fn
         self.her_ratio = her_ratio
         self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
         self.reward_key, self.end_key = reward_key, end_key
@@ -126,13 +131,27 @@ class HERReplayBuffer(TensorDictReplayBuffer):
                     f"{show_key(key)} has the shape {list(before.shape[1:])}, and what is achieved {list(goals.shape[1:])}"
                 )
             data.set(key, torch.cat([goals.to(before), before[count:]]))
-        before = self._stored(data, self.reward_key)
-        reward = self.reward_fn(data[:count])
+        steps = data[:count]
+        reward = self._computed("reward_fn", self.reward_fn(steps), data, self.reward_key, count)
+        if self.terminated_fn is not None:
+            key = sibling(self.end_key, "terminated")
+            terminated = self._computed("terminated_fn", self.terminated_fn(steps), data, key, count)
+            done = data.get(self.end_key, None)
+            data.set(key, terminated)
+            if done is not None and as_tuple(self.end_key) != as_tuple(key):
+                data.set(self.end_key, torch.cat([done[:count] | terminated[:count], done[count:]]))
+        return data.set(self.reward_key, reward)
+
+    def _computed(self, name: str, given: object, data: TensorDictBase, key: NestedKey, count: int) -> Tensor:
+        """An entry of a sample whose first values a function gave."""
+        before = self._stored(data, key)
         wanted = before[:count].shape
-        if not isinstance(reward, Tensor) or reward.shape not in (wanted, wanted[:-1] or wanted):
-            gives = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
-            raise ValueError(f"reward_fn gives {gives} for {count} steps, whose rewards are {list(wanted)}")
-        return data.set(self.reward_key, torch.cat([reward.reshape(wanted).to(before), before[count:]]))
+        if not isinstance(given, Tensor) or given.shape not in (wanted, wanted[:-1] or wanted):
+            gives = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
+            raise ValueError(
+                f"{name} gives {gives} for {count} steps, whose {show_key(key)} is {list(wanted)}"
+            )
+        return torch.cat([given.reshape(wanted).to(before), before[count:]])
 
     def _stored(self, data: TensorDictBase, key: NestedKey) -> Tensor:
         found: Tensor | None = data.get(key, None)

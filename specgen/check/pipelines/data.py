@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import (
+    HindsightData,
     OnPolicyData,
     PipelineData,
     RecordedData,
@@ -19,6 +20,7 @@ from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.recorded_conversations import read_conversations
+from specgen.check.python_source import python_source
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -27,7 +29,7 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
+from specgen.schema.pipeline_data import Hindsight, OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
 from specgen.values import replace
 
 _KINDS = ("on_policy", "replay", "recorded", "online_and_recorded")
@@ -39,6 +41,7 @@ class _SamplerNumbers(TypedDict, total=False):
     alpha: Setting | None
     beta: Amount | None
     slice_length: Setting | None
+    hindsight: HindsightData | None
 
 
 class DataReader(PartReader):
@@ -157,14 +160,14 @@ class DataReader(PartReader):
 
     def _check_recorded(self, data: ReplayData) -> None:
         """Report buffers of sequences, which single transitions are none of."""
-        wanted = {"sampler": data.slice_length, "n_step": data.n_step}
-        for field, setting in wanted.items():
-            if setting is not None:
+        wanted = {"sampler": data.slice_length, "hindsight": data.hindsight, "n_step": data.n_step}
+        for field, said in wanted.items():
+            if said is not None:
                 message = (
                     f"`{field}` needs steps that follow each other, and recorded transitions are single ones"
                 )
                 help = "leave it out, or collect all data: `replay`"
-                self.sink.add(data_rules.SINGLE_TRANSITIONS.at(setting.span, message, help=help))
+                self.sink.add(data_rules.SINGLE_TRANSITIONS.at(said.span, message, help=help))
 
     def _replay(
         self, kind: str, declared: Replay, recorded: str | None, *, apart: bool = False
@@ -210,9 +213,10 @@ class DataReader(PartReader):
         if not isinstance(declared.sampler, Sampler):
             return declared.sampler, {}
         place = ("data", kind, "sampler")
-        given = [one for one in ("prioritized", "slices") if getattr(declared.sampler, one) is not None]
+        kinds = ("prioritized", "slices", "hindsight")
+        given = [one for one in kinds if getattr(declared.sampler, one) is not None]
         if len(given) != 1:
-            message = "frames are drawn `prioritized`, or as `slices`"
+            message = "frames are drawn `prioritized`, as `slices`, or with goals in `hindsight`"
             self.sink.add(rules.CHOICE.at(self.file.key_span(*self.path, *place), message))
             self._complete = False
             return "uniform", {}
@@ -224,9 +228,26 @@ class DataReader(PartReader):
                 self.sink.add(rules.MISSING_PART.at(span, message, help="write `length: 16`"))
             self._complete = self._complete and length is not None
             return "slices", {"slice_length": length}
+        if declared.sampler.hindsight is not None:
+            return "hindsight", {
+                "hindsight": self._hindsight((*place, "hindsight"), declared.sampler.hindsight)
+            }
         alpha = self.numbers.setting(*place, "prioritized", "alpha") or self.numbers.default("alpha", 0.6)
         beta = self.numbers.amount(*place, "prioritized", "beta") or Amount(self.numbers.default("beta", 0.4))
         return "prioritized", {"alpha": alpha, "beta": beta}
+
+    def _hindsight(self, place: tuple[str, ...], declared: Hindsight) -> HindsightData:
+        """How goals are replaced; functions that are not named are still missing."""
+        her_ratio = self.numbers.setting(*place, "her_ratio") or self.numbers.default("her_ratio", 0.8)
+        functions = {
+            name: python_source(
+                self.file.scalar(*self.path, *place, name), self.module, self.sink, "function", name
+            )
+            for name in ("reward", "terminated")
+            if getattr(declared, name) is not None
+        }
+        span = self.file.key_span(*self.path, *place)
+        return HindsightData(her_ratio, declared.strategy, functions, span)
 
     def _check_slices(self, data: ReplayData) -> None:
         """Report slices that do not fit the numbers of the buffer, or its other transitions."""

@@ -8,13 +8,34 @@ from typing import TYPE_CHECKING, Literal
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.sources import PythonSource
+from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
+from specgen.program.program import Program
 from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.check.pipelines.model import Amount, Setting
 
-SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices"]
+SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices", "hindsight"]
+
+
+@dataclass(frozen=True)
+class HindsightData:
+    """How goals are replaced by what was achieved.
+
+    Attributes:
+        her_ratio: how much of a batch has other goals.
+        strategy: which goals.
+        functions: what gives `reward`, and where goals end episodes `terminated`: functions of what was achieved and of goals.
+        params: the generated module, and the record in it, of the parameters that they read; None where they read none.
+        span: where it is said.
+    """
+
+    her_ratio: Setting
+    strategy: Literal["future", "final", "episode", "random"]
+    functions: Mapping[str, Program | PythonSource]
+    span: Span
+    params: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,7 @@ class ReplayData:
         recorded: the folder of the transitions that it holds at first; None where all are collected.
         keys: what their entries are called there, by what they are called here.
         fraction: how much of each batch is drawn of them, where they are not in the buffer themselves.
+        hindsight: how goals are replaced; None where they stay.
     """
 
     num_envs: Setting
@@ -76,6 +98,12 @@ class ReplayData:
     recorded: str | None = None
     keys: Mapping[Key, Key] = field(default_factory=dict)
     fraction: Setting | None = None
+    hindsight: HindsightData | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the steps of an environment lie one behind the other in the buffer."""
+        return self.sampler in ("slices", "hindsight")
 
     @property
     def kind(self) -> str:

@@ -72,6 +72,7 @@ _FACTS = (
     Fact("random_frames", "int", "frames at first in which actions are random", _NONNEGATIVE),
     Fact("updates", "int", "updates for each batch that is collected", _COUNT),
     Fact("length", "int", "steps of a slice; they divide batch_size", ((">=", 2.0),)),
+    Fact("her_ratio", "float", "how much of a batch has goals that were achieved", _FRACTION),
     Fact("n_step", "int", "steps whose rewards are summed", _COUNT),
     Fact("alpha", "float", "power of the priorities by which frames are drawn", _NONNEGATIVE),
     Fact("beta", "float", "power of the weights that make up for it", _FRACTION, scheduled=True),

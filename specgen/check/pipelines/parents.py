@@ -23,8 +23,8 @@ _OWN = ("doc", "abstract", "extends", "allow")
 
 _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("data",): (("on_policy", "replay", "recorded", "online_and_recorded"),),
-    ("data", "replay", "sampler"): (("prioritized", "slices"),),
-    ("data", "online_and_recorded", "sampler"): (("prioritized", "slices"),),
+    ("data", "replay", "sampler"): (("prioritized", "slices", "hindsight"),),
+    ("data", "online_and_recorded", "sampler"): (("prioritized", "slices", "hindsight"),),
     ("data", "on_policy"): (("minibatch_size", "minibatches"),),
     ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),

@@ -26,6 +26,7 @@ from specgen.check.pipelines.episodes import (
 )
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
+from specgen.check.pipelines.hindsight import HindsightReader
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import (
@@ -148,6 +149,8 @@ class _Pipeline(PartReader):
         report_two_of_a_name(named, self.sink)
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
+            goals = HindsightReader(self.context)
+            data = goals.completed(data, env, losses, workers, evaluated=eval_env is env)
             self._check_data(losses, data)
             check_keys(self.file, self.path, data, env, losses, self.sink)
             check_devices(self.file, self.path, devices, env, data, self.sink)

@@ -7,6 +7,7 @@ from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.sources import PythonSource
 from specgen.imported import Import
+from specgen.plan.pipelines.hindsight import hindsight_imports
 from specgen.plan.pipelines.language_models import further_models
 from specgen.plan.pipelines.layers import own_alias
 from specgen.plan.pipelines.update import output_of
@@ -84,6 +85,7 @@ _MODULES = (
     "own_parameters",
 )
 _DATA = (
+    "HERReplayBuffer",
     "LazyMemmapStorage",
     "LazyTensorStorage",
     "PrioritizedSampler",
@@ -161,7 +163,7 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     for network in pipeline.networks:
         if isinstance(network.head, MixerHead) and network.head.own is not None:
             made |= _of_own(network.head.own)
-    return PIPELINE_IMPORTS | made
+    return PIPELINE_IMPORTS | made | hindsight_imports(pipeline, module)
 
 
 def _of_own(source: PythonSource) -> dict[str, Import]:

@@ -20,6 +20,7 @@ from specgen.literals import literal
 from specgen.plan.pipelines.acting import acting_parts
 from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.environments import OPTIMIZER, UPDATER, action_spec, environments, made_part
+from specgen.plan.pipelines.hindsight import hindsight_uses, in_hindsight
 from specgen.plan.pipelines.language_models import (
     acting_model,
     further_model,
@@ -302,7 +303,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     place = storage_device(pipeline)
     given = capacity if place is None else f"{capacity}, device={place}"
-    given += ", ndim=2" if data.slice_length is not None else ""
+    given += ", ndim=2" if data.in_order else ""
     words, uses = [f"storage={name}({given})"], ["TensorDictReplayBuffer", name]
     if data.sampler == "prioritized":
         assert data.alpha is not None
@@ -318,11 +319,15 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     elif data.slice_length is not None:  # where a slice begins, networks go on from the state that is stored
         words.append(f"sampler=SliceSampler(slice_len=config.{data.slice_length.name}, init_key=None)")
         uses.append("SliceSampler")
+    elif data.hindsight is not None:
+        goals = in_hindsight(pipeline, data.hindsight)
+        words, uses = [*goals, *words], ["HERReplayBuffer", name, *hindsight_uses(pipeline)]
     size = f"config.{data.batch_size.name}"
     recorded_size = "" if data.fraction is None else f"round(config.{data.fraction.name} * {size})"
     rest = f"{size} - {recorded_size}" if recorded_size else size
     words += [f"batch_size={rest}", f"generator={_generator('buffer', place)}"]
-    yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
+    made = f"{uses[0]}({', '.join(words)})"
+    yield made_part("buffer", using(made, *uses, "stream", "torch"))
     if recorded_size:
         yield made_part("sampling", _generator("recorded", place))
         storage = f"TensorStorage({_loaded(pipeline)}, device={place or literal('auto')})"

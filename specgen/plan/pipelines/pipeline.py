@@ -17,6 +17,7 @@ from specgen.plan.pipelines.acting import acting_copies, exploration_part
 from specgen.plan.pipelines.collecting import collector_plan
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
+from specgen.plan.pipelines.hindsight import hindsight_functions
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
 from specgen.plan.pipelines.parts import (
@@ -69,6 +70,7 @@ def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]
     for network in pipeline.networks:
         if network.language_model is None:  # which the module of models makes
             yield network_function(network, config)
+    yield from hindsight_functions(pipeline)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -127,7 +129,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         measured=limits.measured or "",
         logged=tuple(_logged(pipeline)),
         noted=tuple(_noted(pipeline)),
-        flat="" if _sliced(pipeline) else ".reshape(-1)",
+        flat="" if isinstance(data, ReplayData) and data.in_order else ".reshape(-1)",
         sample="joined(parts.buffer.sample(), parts.recorded_buffer.sample())"
         if keeps_recorded_apart(data)
         else f"parts.buffer.sample(){_sliced(pipeline)}",

@@ -84,6 +84,9 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     if isinstance(pipeline.data, ReplayData) and pipeline.data.slice_length is not None:
         found["next", "done"] = None  # where episodes end
         found |= dict.fromkeys(_states(pipeline.networks, after=bool(reading)))
+    if isinstance(pipeline.data, ReplayData) and pipeline.data.hindsight is not None:
+        goals: tuple[Key, ...] = (("desired_goal",), ("next", "desired_goal"), ("next", "achieved_goal"))
+        found |= dict.fromkeys((*goals, ("next", "reward"), ("next", "done"), ("next", "terminated")))
     return tuple(found)
 
 

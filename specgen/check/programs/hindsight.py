@@ -1,0 +1,142 @@
+"""What a step is worth in hindsight: the reward of an environment as a function of what was achieved and of the goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specgen.check.model import CheckedEnv, Entry, dotted
+from specgen.check.programs.env import EnvPrograms
+from specgen.expr import Symbol, Typed, full
+from specgen.expr.builtins.table import TABLE
+from specgen.expr.types import At, Cut
+from specgen.program.program import Assign, Input, Output, Program, Statement
+from specgen.program.walk import known, read, reads, store, targets
+from specgen.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why what a step gives is no function of what was achieved and of the goal alone.
+
+    Attributes:
+        reads: what it reads besides; empty where it does not read the goal.
+        hidden: the observation that shows nothing of the state; empty where both show some.
+    """
+
+    reads: tuple[str, ...] = ()
+    hidden: str = ""
+
+
+def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entry) -> Program | Obstacle:
+    """What a step of a native environment gives, as a function of two observations.
+
+    What an observation shows of the state is read from it: entries as they are, cast from whole numbers or truth values,
+    stacked, or one behind the other. The step itself is left out: what comes behind it is known from what was achieved.
+
+    Args:
+        env: the environment.
+        name: `reward` or `terminated`.
+        achieved: the observation of what was achieved.
+        desired: the observation of the goal.
+
+    Returns:
+        The function; or what stands in the way.
+    """
+    made = EnvPrograms(env)
+    component = made.component()
+    cells = {cell.now: cell for cell in component.cells}
+    observe, step = component.phases["observe"], component.phases["step"]
+    given = {entry: _given(entry) for entry in (achieved, desired)}
+    shown = {entry: dict(_shown(observe, made.state, entry, read(given[entry]))) for entry in given}
+    for entry in given:
+        if not shown[entry]:
+            return Obstacle(hidden=dotted(entry.key))
+    goals = [symbol for symbol in shown[desired] if cells[symbol].next == symbol]
+    values = {cells[symbol].next: value for symbol, value in shown[achieved].items() if symbol not in goals}
+    values |= {symbol: shown[desired][symbol] for symbol in goals}
+    symbol = next(output.symbol for output in step.outputs if output.key == (name,))
+    if not set(goals) & set(_free(_needed(step.body, symbol, {}), set())):
+        return Obstacle()
+    body = _needed(step.body, symbol, values)
+    free = _free(body, set(values))
+    params = tuple(one for one in made.fixed if one.group == "params" and one.symbol in free)
+    hidden = [one for one in free if one not in {param.symbol for param in params}]
+    if hidden:
+        return Obstacle(tuple(map(_called, hidden)))
+    inputs = (*params, *(Input(one, "data") for one in given.values()))
+    needed = {one for statement in body for one in reads(statement)}
+    recovered = (Assign(one, value) for one, value in values.items() if one in needed or one == symbol)
+    return Program(f"{name}_in_hindsight", inputs, (*recovered, *body), (Output(name, symbol),))
+
+
+def _given(entry: Entry) -> Symbol:
+    """What the functions are given of an observation."""
+    name = entry.name
+    return Symbol(f"hindsight.{name}", name, entry.type, entry.spec.interval, key=entry.key)
+
+
+def _shown(
+    observe: Program, state: Mapping[str, Symbol], entry: Entry, value: Typed
+) -> Iterable[tuple[Symbol, Typed]]:
+    """The entries of the state that an observation shows, each as it is read from that."""
+    if entry.role == "state":
+        return [(state[entry.dotted], value)]
+    made = {target: one for one in observe.body if isinstance(one, Assign) for target in targets(one)}
+    symbol = next(output.symbol for output in observe.outputs if output.key == entry.key)
+    return list(_inverse(read(symbol), value, {target: one.value for target, one in made.items()}))
+
+
+def _inverse(shown: Typed, value: Typed, made: Mapping[Symbol, Typed]) -> Iterable[tuple[Symbol, Typed]]:
+    """What is read of the state where an expression of it has a value."""
+    if shown.op == "name" and shown.symbol is not None and shown.static is None:
+        if shown.symbol in made:
+            yield from _inverse(made[shown.symbol], value, made)
+        else:
+            yield shown.symbol, store(value, shown.symbol.type)
+    elif shown.op == "store" and len(shown.args) == 1:
+        yield from _inverse(shown.args[0], value, made)
+    elif shown.op == "cast" and len(shown.args) == 1:
+        (inner,) = shown.args
+        if inner.type.dtype == "bool" or (inner.type.dtype != "float64" and shown.type.dtype != "bool"):
+            kind = replace(value.type, dtype=inner.type.dtype)
+            values = full("bool") if inner.type.dtype == "bool" else inner.interval
+            yield from _inverse(inner, Typed("cast", kind, values, (value,), builtin=shown.builtin), made)
+    elif shown.op == "stack" and all(one.type.dims == () for one in shown.args):
+        for index, one in enumerate(shown.args):
+            kind = replace(value.type, dims=())
+            items = (At(known(index)),)
+            at = Typed("[]", kind, value.interval, (value,), items=items, builtin=TABLE["[]"])
+            yield from _inverse(one, at, made)
+    elif shown.op == "concat" and all(len(one.type.dims) == 1 and one.type.sizes for one in shown.args):
+        start = 0
+        for one in shown.args:
+            (size,) = one.type.shape
+            kind = replace(value.type, dims=(size,))
+            part = (Cut(start, start + size, 1),)
+            at = Typed("[]", kind, value.interval, (value,), items=part, builtin=TABLE["[]"])
+            yield from _inverse(one, at, made)
+            start += size
+
+
+def _needed(body: Iterable[Statement], symbol: Symbol, stop: Mapping[Symbol, Typed]) -> tuple[Statement, ...]:
+    """The statements that a symbol needs, but for those that define what is known."""
+    needed, found = {symbol} - stop.keys(), list[Statement]()
+    for statement in reversed(tuple(body)):
+        if needed & set(targets(statement)):
+            found.append(statement)
+            needed |= set(reads(statement)) - stop.keys()
+    return tuple(reversed(found))
+
+
+def _free(body: Iterable[Statement], known_symbols: set[Symbol]) -> list[Symbol]:
+    """What statements read that neither they define nor is known, each once."""
+    defined, found = set(known_symbols), dict[Symbol, None]()
+    for statement in body:
+        found |= dict.fromkeys(one for one in reads(statement) if one not in defined)
+        defined |= set(targets(statement))
+    return list(found)
+
+
+def _called(symbol: Symbol) -> str:
+    """What a value is called in the language."""
+    return symbol.name if symbol.key is None else dotted(symbol.key)
