@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PAIRS = {")": "(", "]": "[", "}": "{"}
-_OPEN = frozenset(_PAIRS.values())
+_BRACKET = re.compile(r"[][(){}]")
 # What an expression can never end with: an operator that still wants its right side.
 _DANGLING = re.compile(r"([-+*/%,=<>(]|\b(and|or|not|in))$")
 _EXPRESSION = re.compile(r"[\w\s.,:+\-*/%=<>()\[\]{}'\"!|&^~@]*")
@@ -21,14 +21,13 @@ def balance(text: str) -> tuple[str, str]:
     """
     opened: list[str] = []
     closed: list[str] = []
-    for char in text:
-        if char in _OPEN:
+    for char in _BRACKET.findall(text):
+        if char not in _PAIRS:
             opened.append(char)
-        elif char in _PAIRS:
-            if opened and opened[-1] == _PAIRS[char]:
-                opened.pop()
-            else:
-                closed.append(char)
+        elif opened and opened[-1] == _PAIRS[char]:
+            opened.pop()
+        else:
+            closed.append(char)
     return "".join(closed), "".join(opened)
 
 

@@ -48,6 +48,8 @@ def without_refused(source: FileText, sink: Sink) -> str:
 
     Positions stay what they were, so that the rest of the file can be read.
     """
+    if refused_in(source.text) is None:
+        return source.text
     returned = False
     for count, match in enumerate(_REFUSED.finditer(source.text)):
         if count == _MOST_REPORTED:

@@ -14,13 +14,22 @@ from specgen.values import replace
 
 Pair: TypeAlias = tuple[Node | None, Node | None]
 
+_EMPTY = re.compile("")
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_THREE_DIGITS = re.compile(r"0\d\d", re.ASCII)
+"""Behind a comma: what begins with another digit is a number of its own."""
+_NUMBER = re.compile(r"[-+]?\d+(,\d+)*", re.ASCII)
+_FRONT = re.compile(r"[-+]?[1-9]\d{0,2}(,\d+)*", re.ASCII)
+"""What groups of three digits may follow."""
+_WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+", re.ASCII)
+
 
 def with_whole_entries(pairs: Sequence[Pair], sink: Sink) -> list[Pair]:
     """The entries of a mapping; digits behind a comma, which are a key without a value, belong to the number before."""
     whole: list[Pair] = []
     for key, value in pairs:
         before = whole[-1][1] if whole else None
-        if _is_plain(value, "") and _is_plain(key, r"\d+") and _is_plain(before, r"[-+]?\d+(,\d+)*"):
+        if _is_plain(value, _EMPTY) and _is_plain(key, _DIGITS) and _is_plain(before, _NUMBER):
             whole[-1] = (whole[-1][0], _joined(before, key))
         else:
             whole.append((key, value))
@@ -33,8 +42,8 @@ def with_whole_items(nodes: Sequence[Node | None], sink: Sink) -> list[Node | No
     for node in nodes:
         before = whole[-1] if whole else None
         if (
-            _is_plain(node, r"0\d\d")
-            and _is_plain(before, r"[-+]?[1-9]\d{0,2}(,\d+)*")
+            _is_plain(node, _THREE_DIGITS)
+            and _is_plain(before, _FRONT)
             and before.origin is not None
             and node.origin is not None
             and node.origin.start == before.origin.end + 1
@@ -54,7 +63,7 @@ def _joined(before: Scalar, rest: Scalar) -> Scalar:
 
 def _read(node: Node | None, sink: Sink) -> Node | None:
     """The number that digits with commas between them stand for; any other node as it is."""
-    if not _is_plain(node, r"[-+]?\d+(,\d+)+"):
+    if not _is_plain(node, _WITH_COMMAS):
         return node
     first, *groups = node.text.split(",")
     grouped = re.fullmatch(r"[-+]?[1-9]\d{0,2}", first) and all(len(one) == 3 for one in groups)
@@ -64,10 +73,6 @@ def _read(node: Node | None, sink: Sink) -> Node | None:
     return replace(node, text=meant, value=resolve(meant), origin=None)
 
 
-def _is_plain(node: Node | None, pattern: str) -> TypeGuard[Scalar]:
+def _is_plain(node: Node | None, pattern: re.Pattern[str]) -> TypeGuard[Scalar]:
     """Whether a node is a text without quotes that matches a pattern."""
-    return (
-        isinstance(node, Scalar)
-        and node.style == "plain"
-        and re.fullmatch(pattern, node.text, re.ASCII) is not None
-    )
+    return isinstance(node, Scalar) and node.style == "plain" and pattern.fullmatch(node.text) is not None

@@ -80,9 +80,8 @@ class Composer:
         loader = self._loader(self._text)
         try:
             documents = 0
-            while loader.check_event():
-                event = loader.get_event()
-                if isinstance(event, yaml.DocumentStartEvent):
+            for event in iter(loader.get_event, None):
+                if event.__class__ is yaml.DocumentStartEvent:
                     documents += 1
                     if documents == 2:
                         at = self._offset(event.start_mark)
@@ -96,10 +95,11 @@ class Composer:
             loader.dispose()
 
     def _event(self, event: Any) -> None:
-        if isinstance(event, yaml.ScalarEvent):
+        kind = event.__class__
+        if kind is yaml.ScalarEvent:
             self._refuse_decoration(event)
             self._put(self._scalar(event))
-        elif isinstance(event, yaml.AliasEvent):
+        elif kind is yaml.AliasEvent:
             span = self._span(event)
             self._sink.add(
                 ALIAS.at(
@@ -109,15 +109,15 @@ class Composer:
                 )
             )
             self._put(Scalar(f"*{event.anchor}", "plain", f"*{event.anchor}", span))
-        elif isinstance(event, yaml.CollectionStartEvent):
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             self._refuse_decoration(event)
             if len(self._open) == DEEPEST:
                 span = self._span(event)
                 self._sink.add(TOO_DEEP.at(span, f"nested more than {DEEPEST} deep"))
                 raise TooDeep
-            is_map = isinstance(event, yaml.MappingStartEvent)
+            is_map = kind is yaml.MappingStartEvent
             self._open.append(_Open(is_map, bool(event.flow_style), self._offset(event.start_mark)))
-        elif isinstance(event, yaml.CollectionEndEvent):
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
             self._put(self._close(self._open.pop(), self._offset(event.end_mark)))
 
     def _put(self, node: Node | None) -> None:
@@ -128,9 +128,10 @@ class Composer:
 
     def _scalar(self, event: Any) -> Scalar:
         style: Style = _STYLES.get(event.style or "", "plain")
-        start, end = self._offset(event.start_mark), self._offset(event.end_mark)
-        # The parser counts the line breaks behind a block scalar to it; what is shown ends before.
-        shown = start + len(self._text[start:end].rstrip()) if style in ("literal", "folded") else end
+        start, end = event.start_mark.index, event.end_mark.index
+        shown = end
+        if style in ("literal", "folded"):  # the parser counts the line breaks behind it to it
+            shown = start + len(self._text[start:end].rstrip())
         span = self._source.span(start, shown)
         text: str = event.value
         if not text and (event.anchor is not None or event.tag is not None):

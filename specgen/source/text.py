@@ -27,12 +27,13 @@ class FileText:
 
     def span(self, start: int, end: int) -> Span:
         """The span of the characters from `start` up to, not including, `end`."""
-        line, column = self.position(start)
-        begins = start + 1 - column
-        behind = self._starts[line] if line < len(self._starts) else len(self.text) + 1
-        if 0 <= start <= end < behind:  # most stand in one line
-            return Span(self.path, line, column, line, end + 1 - begins)
-        return Span(self.path, line, column, *self.position(max(start, end)))
+        starts = self._starts
+        line = bisect_right(starts, start)
+        begins = starts[line - 1]
+        behind = starts[line] if line < len(starts) else len(self.text) + 1
+        if begins <= start <= end < behind:  # most stand in one line
+            return Span(self.path, line, start + 1 - begins, line, end + 1 - begins)
+        return Span(self.path, *self.position(start), *self.position(max(start, end)))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1, of the character at `offset`."""
