@@ -60,28 +60,44 @@ class Store:
         self._roomy = False
         self._grown = False
         # each value is packed by itself: a run that adds one does not pack all of them again
-        self._small: dict[tuple[Kind, str], bytes] = self._read(self._index) or {}
+        self._small: dict[tuple[Kind, str], bytes]
+        self._holders: dict[str, str]
+        """Of each text, by its key, the name of the entry that it is in."""
+        self._small, self._holders = self._read(self._index) or ({}, {})
+        self._new_texts: dict[str, str] = {}
+        self._entries: dict[str, dict[str, str]] = {}
+        """The entries of texts that this run has read."""
 
     def get(self, kind: Kind, key: str) -> Any:
         """What is known under a key; None when nothing is, or when it can't be trusted."""
         place = (kind, key)
         self._used.add(place)
+        if kind == "text":
+            return self._text(key)
         value = self._known.get(place)
         if value is None:
             if kind not in _SMALL:
                 value = self._read(digest_of(kind, key))
             elif (packed := self._small.get(place)) is not None:
                 value = pickle.loads(packed)
-            if kind != "text" and value is not None:
+            if value is not None:
                 self._known[place] = value
         return value
+
+    def _text(self, key: str) -> str | None:
+        holder = self._holders.get(key)
+        if holder is not None and holder not in self._entries:
+            self._entries[holder] = self._read(holder) or {}
+        return self._new_texts.get(key) or self._entries.get(holder or "", {}).get(key)
 
     def put(self, kind: Kind, key: str, value: Any) -> None:
         """Keep a value; a disk that refuses is no matter."""
         place = (kind, key)
         self._used.add(place)
-        if kind != "text":
-            self._known[place] = value
+        if kind == "text":
+            self._new_texts[key] = value
+            return
+        self._known[place] = value
         if kind in _SMALL:
             self._small[place] = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
             self._grown = True
@@ -91,11 +107,19 @@ class Store:
     def save(self) -> None:
         """Write down what this run has used, forget the rest, and make room where too much is kept."""
         self._known = {place: value for place, value in self._known.items() if place in self._used}
+        if self._new_texts:
+            # in one file: to make one for each takes longer than all else that becomes of a text
+            holder = digest_of("texts", *sorted(self._new_texts))
+            self._write(holder, self._new_texts)
+            self._holders |= dict.fromkeys(self._new_texts, holder)
         small = {place: packed for place, packed in self._small.items() if place in self._used}
         if self._grown or len(small) < len(self._small):
+            keys = {key for _, key in small}
             self._small = small
-            self._write(self._index, small)
+            self._holders = {key: holder for key, holder in self._holders.items() if key in keys}
+            self._write(self._index, (small, self._holders))
             self._grown = False
+        self._new_texts, self._entries = {}, {}
         self._used.clear()
         if self._folder is not None and (self._written > _LITTLE or (self._written and not self._roomy)):
             self._written, self._roomy = 0, True
