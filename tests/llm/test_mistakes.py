@@ -28,6 +28,7 @@ from specgen_runtime.llm import (
 )
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.losses.grpo import GRPOLoss
+from specgen_std.losses.sft import SFTLoss
 from tensordict import TensorDict, lazy_stack
 from torch import nn
 
@@ -267,6 +268,27 @@ def test_models_that_are_not_wrapped() -> None:
         TypeError, match=r"wrap it, specgen_runtime.llm.TransformersWrapper\(model, tokenizer="
     ):
         chats_in().rollout(1, tiny_model("gpt2"))
+
+
+@pytest.mark.parametrize("loss", [GRPOLoss, SFTLoss])
+def test_losses_of_models_that_are_not_wrapped(loss: Any) -> None:
+    said = r"LlamaForCausalLM.*rap it, specgen_runtime.llm.TransformersWrapper\(model, tokenizer=tokenizer, generate=False\)"
+    with pytest.raises(TypeError, match=said):
+        loss(model(0))(conversations(after=False))
+
+
+def test_coefficients_that_follow_nothing() -> None:
+    for target in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"target_kl is above 0, got {target}"):
+            RetrieveKL(**pair(), target_kl=target)
+    with pytest.raises(ValueError, match="coeff=0 stays 0, since target_kl multiplies it"):
+        KLComputation(coeff=0.0, target_kl=0.1)
+    kl: Any = KLComputation()
+    for wrong in ("0.1", None):
+        with pytest.raises(TypeError, match=f"coeff is a number, got {wrong!r}"):
+            kl.coeff = wrong
+        with pytest.raises(TypeError, match=f"coeff is a number, got {wrong!r}"):
+            KLComputation(coeff=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cls", [Tokens, LogProbs, Masks])

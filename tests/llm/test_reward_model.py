@@ -56,6 +56,34 @@ def test_equals_one_conversation_at_a_time(batch_size: int) -> None:
     assert found.shape == (3,)
 
 
+class Lengths(nn.Module):
+    """A model of one's own, without a configuration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.scale * attention_mask.sum(-1)
+
+
+def test_padding_is_that_of_the_model() -> None:
+    """Classifiers find the last token by their own id of padding, whatever the tokenizer's is."""
+    tokenizer = tiny_tokenizer()
+    model: Any = classifier(tokenizer)
+    alone = torch.cat([RewardModel(model, tokenizer)([chat], [{}]) for chat in CHATS])
+    for pad in (0, 1, 2):
+        model.config.pad_token_id = pad
+        torch.testing.assert_close(
+            RewardModel(model, tokenizer)(CHATS, [{}] * 3), alone, rtol=1e-5, atol=1e-5
+        )
+    model.config.pad_token_id = 1
+    assert RewardModel(model, tiny_tokenizer(pad=None))(CHATS, [{}] * 3).shape == (3,)
+    lengths = RewardModel(Lengths(), tokenizer)(CHATS, [{}] * 3)
+    assert lengths.tolist() == [len(tokenizer.apply_chat_template(chat, return_dict=False)) for chat in CHATS]
+    assert RewardModel(model, tokenizer)([], []).shape == (0,)
+
+
 def test_layers_in_a_lower_precision() -> None:
     """The layers run in bfloat16, and what makes the number of them in the dtype of its parameters."""
     tokenizer = tiny_tokenizer()
@@ -97,8 +125,16 @@ def test_in_an_environment() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="need a token for padding"):
-        RewardModel(nn.Linear(1, 1), tiny_tokenizer(pad=None))
     tokenizer = tiny_tokenizer()
+    with pytest.raises(TypeError, match="a reward model reads input_ids; Linear does not"):
+        RewardModel(nn.Linear(1, 1), tokenizer)
+    with pytest.raises(ValueError, match=r"need a token for padding: tokenizer.pad_token = "):
+        RewardModel(Lengths(), tiny_tokenizer(pad=None))
+    silent: Any = classifier(tokenizer)
+    silent.config.pad_token_id = None
+    with pytest.raises(ValueError, match=r"need a token for padding: model.config.pad_token_id = "):
+        RewardModel(silent, tokenizer)
+    with pytest.raises(ValueError, match="batch_size is at least 1, got 0"):
+        RewardModel(classifier(tokenizer), tokenizer, batch_size=0)
     with pytest.raises(ValueError, match=r"one number for each of 3 conversations, got logits \[3, 2\]"):
         RewardModel(classifier(tokenizer, 2), tokenizer)(CHATS, [{}] * 3)

@@ -84,6 +84,13 @@ def flat_name(key: NestedKey) -> str:
     return key if isinstance(key, str) else "_".join(key)
 
 
+def language_wrapping(module: nn.Module) -> str:
+    """How a language model of `transformers` becomes one that reads and writes tensordicts; empty for other modules."""
+    if not hasattr(module, "generation_config"):
+        return ""
+    return "wrap it, specgen_runtime.llm.TransformersWrapper(model, tokenizer=tokenizer, generate=False)"
+
+
 def with_keys(module: nn.Module, name: str) -> TensorDictModuleBase:
     """The network, if it is one that reads and writes tensordicts.
 
@@ -93,7 +100,7 @@ def with_keys(module: nn.Module, name: str) -> TensorDictModuleBase:
     if not (hasattr(module, "in_keys") and hasattr(module, "out_keys")):
         raise TypeError(
             f"{name} must be a module that reads and writes tensordicts, got {type(module).__name__}, which has no "
-            "in_keys and out_keys: wrap it in a TensorDictModule"
+            f"in_keys and out_keys: {language_wrapping(module) or 'wrap it in a TensorDictModule'}"
         )
     return cast("TensorDictModuleBase", module)
 

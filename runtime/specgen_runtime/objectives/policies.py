@@ -23,7 +23,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
 from specgen_runtime.objectives.composites import as_action, composite_log_prob
-from specgen_runtime.objectives.keys import required
+from specgen_runtime.objectives.keys import language_wrapping, required
 from specgen_runtime.objectives.part_weights import in_order
 from specgen_runtime.typing import NestedKey
 
@@ -235,7 +235,7 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
     if not hasattr(module, "get_dist"):
         raise TypeError(
             f"{owner}: `{name}` is a policy, whose `get_dist` gives a distribution; {type(module).__name__} has none. "
-            "Are the networks in their order?"
+            f"{'W' + wrapping[1:] if (wrapping := language_wrapping(module)) else 'Are the networks in their order?'}"
         )
     classes = [getattr(part, "distribution_class", None) for part in module.modules()]
     fixed = next((one for one in classes if getattr(one, "has_rsample", True) is False), None)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from specgen_runtime.llm.conversations.messages import Message
 from specgen_runtime.llm.conversations.rendering import render_batch
 from specgen_runtime.llm.models.autocast import autocasting
-from specgen_runtime.llm.models.head import evaluating
+from specgen_runtime.llm.models.head import accepts, evaluating
 from specgen_runtime.ragged import Ragged
 
 __all__ = ["Reward", "RewardModel", "Scores", "check_reward", "scores_of"]
@@ -52,7 +52,8 @@ class RewardModel:
         model: called with `input_ids` and `attention_mask`, int64 ``[rows, tokens]``, padded on the right; its logits
             are ``[rows, 1]`` or ``[rows]``, as those of `AutoModelForSequenceClassification` with one label. It is
             called in evaluation mode and without gradients.
-        tokenizer: renders and tokenises conversations; it needs a token for padding.
+        tokenizer: renders and tokenises conversations. It needs a token for padding, but for models that have one of their
+            own (`config.pad_token_id`), which is taken: by it they find the last token.
         chat_template: the template; None for the tokenizer's.
         chat_template_name: instead of it, the name of a known one.
         max_length: longer conversations lose their beginning.
@@ -61,9 +62,9 @@ class RewardModel:
             `score` or `classifier`, has that of its parameters. None for that of the parameters.
 
     Raises:
-        TypeError: the model is no module.
-        ValueError: there is no tokenizer, or it has no token for padding; at a call: the model gives other than one number
-            each.
+        TypeError: the model is no module, or reads no tokens.
+        ValueError: there is no tokenizer, no token for padding, or `batch_size` is below 1; at a call: the model gives other
+            than one number each.
     """
 
     def __init__(
@@ -81,12 +82,18 @@ class RewardModel:
             raise TypeError(
                 f"model is a module, such as AutoModelForSequenceClassification.from_pretrained(path), got {model!r:.80}"
             )
+        if not accepts(model, "input_ids"):
+            raise TypeError(f"a reward model reads input_ids; {type(model).__name__} does not")
         if tokenizer is None:
             raise ValueError("a reward model reads tokens of conversations: give its tokenizer")
-        if tokenizer.pad_token_id is None:
-            raise ValueError(
-                "conversations of different lengths need a token for padding: tokenizer.pad_token = ..."
-            )
+        if batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, got {batch_size}")
+        config: Any = getattr(model, "config", None)
+        own = getattr(config, "pad_token_id", tokenizer.pad_token_id)
+        if own is None:
+            owner = "tokenizer.pad_token" if config is None else "model.config.pad_token_id"
+            raise ValueError(f"conversations of different lengths need a token for padding: {owner} = ...")
+        self.pad_token_id: int = own
         self.model = model
         self.tokenizer = tokenizer
         self.options = {"chat_template": chat_template, "chat_template_name": chat_template_name}
@@ -105,7 +112,7 @@ class RewardModel:
         with evaluating(self.model), torch.no_grad(), lower:
             for begin in range(0, len(ids), self.batch_size):
                 batch = Ragged.of(ids[begin : begin + self.batch_size])
-                tokens, mask = batch.padded(self.tokenizer.pad_token_id), batch.mask().long()
+                tokens, mask = batch.padded(self.pad_token_id), batch.mask().long()
                 result = self.model(input_ids=tokens.to(device), attention_mask=mask.to(device))
                 logits: Tensor = getattr(result, "logits", result)
                 if logits.numel() != len(batch):
@@ -114,7 +121,7 @@ class RewardModel:
                         f" {list(logits.shape)}"
                     )
                 found.append(logits.reshape(-1).float())
-        return torch.cat(found)
+        return torch.cat(found) if found else torch.zeros(0)
 
 
 def _head(model: nn.Module) -> nn.Module | None:

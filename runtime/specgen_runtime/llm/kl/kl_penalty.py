@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, Unpack
+from numbers import Real
+from typing import Any, ClassVar, Literal, Unpack, cast
 
 import torch
 from tensordict import TensorDictBase
@@ -58,8 +59,9 @@ class KLPenalty(Transform):
             (`level`), and the fraction whose log-ratio was out of bounds (``kl_clipped``); scalars.
 
     Raises:
-        ValueError: a `coeff` that is negative or not finite, a `bound` or `horizon` that is not positive, or an
-            unknown word.
+        TypeError: `coeff` is no number.
+        ValueError: a `coeff` that is negative or not finite, or 0 with a `target_kl`; a `bound`, `horizon` or `target_kl`
+            that is not positive; or an unknown word.
     """
 
     coeff: Tensor
@@ -83,8 +85,8 @@ class KLPenalty(Transform):
     ) -> None:
         super().__init__()
         check_estimator(estimator, self.knows_distributions)
-        for name, value in (("bound", bound), ("horizon", horizon)):
-            if not value > 0:
+        for name, value in (("bound", bound), ("horizon", horizon), ("target_kl", target_kl)):
+            if value is not None and not value > 0:
                 raise ValueError(f"{name} is above 0, got {value}")
         if spread not in ("sum", "tokens"):
             raise ValueError(f"spread is 'sum' or 'tokens', got {spread!r}")
@@ -92,6 +94,8 @@ class KLPenalty(Transform):
             raise ValueError(f"level is 'token' or 'sequence', got {level!r}")
         if level == "sequence" and estimator == "full":
             raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
+        if target_kl is not None and coeff == 0:
+            raise ValueError("coeff=0 stays 0, since target_kl multiplies it: give one to begin with")
         self.level = level
         self.add_to_reward, self.spread = add_to_reward, spread
         self.estimator: Estimator = estimator
@@ -258,7 +262,9 @@ def _sizes(value: Any) -> list[int]:
 
 
 def _checked_coefficient(value: float) -> float:
-    """The coefficient of a penalty; ValueError for a negative one, and for one that is not finite."""
+    """The coefficient of a penalty; ValueError for a negative one, and for one that is not finite; TypeError for no number."""
+    if not isinstance(cast("object", value), Real):
+        raise TypeError(f"coeff is a number, got {value!r}")
     if value < 0:
         raise ValueError(f"coeff={value}: a negative coefficient rewards distance from the reference")
     if not math.isfinite(value):
