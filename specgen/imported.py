@@ -66,6 +66,7 @@ _RUNTIME_TRANSFORMS = {
     "statistics": ("BufferSpec", "LearningTransform"),
     "compose": ("Compose",),
     "env": ("TransformedEnv",),
+    "unfused": ("Unfused",),
 }
 _RUNTIME_CHATS = ("Message", "Scores")
 _RUNTIME_ENVS = (

@@ -96,12 +96,7 @@ def plan_file(
     further = trained | {
         name: Import(other.module, name) for other in modules.values() for name in other.names
     }
-    named = [
-        instance.transform
-        for chain in checked.chains.values()
-        for instance in chain.value.instances
-        if chain.value.env.value.chat is not None or instance.learns or instance.transform.python is not None
-    ]
+    named = (instance.transform for chain in checked.chains.values() for instance in chain.value.instances)
     further |= {transform.name: Import(transform.module, transform.name) for transform in named}
     run = (one for chain in checked.chains.values() for one in chain.value.model_instances)
     further |= {

@@ -167,6 +167,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield from ("ClassVar", "Picture")
     if plan.learners:
         yield "LearningChain"
+    if plan.unfused is not None:
+        yield "Unfused"
     if plan.networks:
         yield from ("nn", "row_network")
     if plan.objects:

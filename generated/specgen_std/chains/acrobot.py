@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6178d3b715cc7a2f7b211bd4865c20fb920011beee2a029347023c9183830e81
+# specgen: sha256=6659f50671d1a5e2e13ed640a16df7da63ca6c1383a66c85e7059aa591d7d35e
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.acrobot import (
-    AcrobotParams, acrobot_advance, acrobot_observe, acrobot_picture, acrobot_render, acrobot_reset,
+    Acrobot, AcrobotParams, acrobot_advance, acrobot_observe, acrobot_picture, acrobot_render, acrobot_reset,
     acrobot_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -254,6 +258,9 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
 
     def _picture(self, root: AcrobotTrainRoot) -> Picture:
         return acrobot_picture(acrobot_render(self.env_params, root.theta1, root.theta2))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Acrobot, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 if TYPE_CHECKING:

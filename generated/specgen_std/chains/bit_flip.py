@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8fbb9e33420f48dcf4520c846f93e92238b839517ec3025fbd6ba01bfd0ef595
+# specgen: sha256=9a8e8f73aca11024609f0598142e9c2b0b0e3ff2894e7b6d390982cde681e83e
 """Bit flipping ready for training."""
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
-from specgen_std.envs.bit_flip import bit_flip_advance, bit_flip_observe, bit_flip_reset, bit_flip_reward
+from specgen_std.envs.bit_flip import (
+    BitFlip, bit_flip_advance, bit_flip_observe, bit_flip_reset, bit_flip_reward,
+)
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -185,6 +190,9 @@ class BitFlipTrain(GeneratedEnv["BitFlipTrainData", "BitFlipTrainSpecs"]):
             "desired_goal": observed.desired_goal,
             **next_._asdict(),
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(BitFlip, [StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 if TYPE_CHECKING:

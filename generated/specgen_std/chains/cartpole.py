@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d577bd5239ee700eb0a8f8cfb7d5bc3e58180140363b868e64e065955dc5c924
+# specgen: sha256=d139fd85088332291f419a2ca0ff5fe4ae7529e1defb85246bb8839fe5d13c63
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.cartpole import (
-    CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_picture, cart_pole_render,
-    cart_pole_reset, cart_pole_reward,
+    CartPole, CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_picture,
+    cart_pole_render, cart_pole_reset, cart_pole_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.observation_norm import ObservationNorm
+from specgen_std.transforms.reward_scaling import RewardScaling
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -254,6 +260,9 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
 
     def _picture(self, root: CartPoleTrainRoot) -> Picture:
         return cart_pole_picture(cart_pole_render(self.env_params, root.x, root.theta))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(CartPole, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 class CartPoleGymTrainConsts(NamedTuple):
@@ -491,6 +500,18 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             "episode_reward": next_.episode_reward,
             "reward": cart_pole_gym_train_reward(self.consts, next_.raw_reward),
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            CartPoleGym,
+            [
+                InitTracker(),
+                StepCounter(),
+                RewardSum(),
+                ObservationNorm(in_keys=["observation"], loc=0.0, scale=[0.5, 0.5, 2.5, 0.5]),
+                RewardScaling(loc=0.0, scale=0.1),
+            ],
+        )
 
 
 if TYPE_CHECKING:

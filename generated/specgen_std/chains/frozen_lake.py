@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=840b1d8a6836c6f92fc200c6b26d73413fea9f86ea346ad0cdb11a6a1119fbd1
+# specgen: sha256=1c7cd46ffa3b2978ab0ebe310f6b6b01a5c42e47c1da8d38f1a4592512294a59
 """Frozen lake ready for training."""
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.frozen_lake import (
-    FrozenLakeConsts, FrozenLakeParams, frozen_lake_advance, frozen_lake_observe, frozen_lake_picture,
-    frozen_lake_render, frozen_lake_reset, frozen_lake_reward,
+    FrozenLake, FrozenLakeConsts, FrozenLakeParams, frozen_lake_advance, frozen_lake_observe,
+    frozen_lake_picture, frozen_lake_render, frozen_lake_reset, frozen_lake_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -203,6 +207,9 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
 
     def _picture(self, root: FrozenLakeTrainRoot) -> Picture:
         return frozen_lake_picture(frozen_lake_render(self.env_consts, root.cell))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(FrozenLake, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8cff44634b6cd6a9ccf97cb7b7adbb81fb6081a8d1453c76a6abf82b188ab6ef
+# specgen: sha256=2a1206e6028bc97a2b8372d17e25e74bf0dbd5fab77976ce3b6b2f1918bd1c35
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.mountain_car import (
-    MountainCarContinuousParams, MountainCarParams, mountain_car_advance, mountain_car_continuous_advance,
-    mountain_car_continuous_observe, mountain_car_continuous_picture, mountain_car_continuous_render,
-    mountain_car_continuous_reset, mountain_car_continuous_reward, mountain_car_observe, mountain_car_picture,
-    mountain_car_render, mountain_car_reset, mountain_car_reward,
+    MountainCar, MountainCarContinuous, MountainCarContinuousParams, MountainCarParams, mountain_car_advance,
+    mountain_car_continuous_advance, mountain_car_continuous_observe, mountain_car_continuous_picture,
+    mountain_car_continuous_render, mountain_car_continuous_reset, mountain_car_continuous_reward,
+    mountain_car_observe, mountain_car_picture, mountain_car_render, mountain_car_reset, mountain_car_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.observation_norm import ObservationNorm
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
+from specgen_std.transforms.time import FrameSkipTransform
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -215,6 +221,11 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
 
     def _picture(self, root: MountainCarTrainRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.env_params, root.position))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            MountainCar, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()]
+        )
 
 
 class MountainCarScaledParams(NamedTuple):
@@ -431,6 +442,17 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
     def _picture(self, root: MountainCarScaledRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.env_params, root.position))
 
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            MountainCar,
+            [
+                InitTracker(),
+                StepCounter(max_steps=self.params.max_steps),
+                RewardSum(),
+                ObservationNorm(in_keys=["observation"], loc=[0.333333, 0.0], scale=[1.111111, 14.285714]),
+            ],
+        )
+
 
 class MountainCarContinuousTrainParams(NamedTuple):
     """Constructor keywords of `MountainCarContinuousTrain`."""
@@ -615,6 +637,11 @@ class MountainCarContinuousTrain(
 
     def _picture(self, root: MountainCarContinuousTrainRoot) -> Picture:
         return mountain_car_continuous_picture(mountain_car_continuous_render(self.env_params, root.position))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            MountainCarContinuous, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()]
+        )
 
 
 class MountainCarContinuousHeldParams(NamedTuple):
@@ -815,6 +842,17 @@ class MountainCarContinuousHeld(
 
     def _picture(self, root: MountainCarContinuousHeldRoot) -> Picture:
         return mountain_car_continuous_picture(mountain_car_continuous_render(self.env_params, root.position))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            MountainCarContinuous,
+            [
+                FrameSkipTransform(frame_skip=8),
+                InitTracker(),
+                StepCounter(max_steps=self.params.max_steps),
+                RewardSum(),
+            ],
+        )
 
 
 if TYPE_CHECKING:

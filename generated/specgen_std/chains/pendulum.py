@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8563a4c7b167cabe25b81dd515f132ab7b52aaf825bdf1e075bce87f3cb542d4
+# specgen: sha256=2cd0ffae4595e1f15ed3b495ff3eb7f7486ca914c651bf3538f717b347dd44b6
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import (
-    PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_picture, pendulum_render,
-    pendulum_reset, pendulum_reward,
+    Pendulum, PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_picture,
+    pendulum_render, pendulum_reset, pendulum_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.reward_scaling import RewardScaling
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -212,6 +217,9 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     def _picture(self, root: PendulumTrainRoot) -> Picture:
         return pendulum_picture(pendulum_render(self.env_params, root.th))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Pendulum, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 class PendulumGymTrainConsts(NamedTuple):
@@ -409,6 +417,11 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "episode_reward": next_.episode_reward,
             "reward": pendulum_gym_train_reward(self.consts, next_.raw_reward),
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            PendulumGym, [InitTracker(), StepCounter(), RewardSum(), RewardScaling(loc=0.0, scale=0.1)]
+        )
 
 
 if TYPE_CHECKING:

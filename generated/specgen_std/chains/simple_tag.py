@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=971b35316dce5ac7067d25bb7916fac4e9790e73f258dc9eccc4a522c1f04b5f
+# specgen: sha256=da1324a4a00ac7aac4eba34ad6c806c2c4aac52229f13f255eb085abbcc42ed3
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.simple_tag import (
-    SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
+    SimpleTag, SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
     simple_tag_observe, simple_tag_picture, simple_tag_render, simple_tag_reset, simple_tag_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -418,6 +422,16 @@ class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
     def _picture(self, root: SimpleTagTrainRoot) -> Picture:
         return simple_tag_picture(
             simple_tag_render(self.env_consts, root.adversary_position, root.agent_position, root.obstacle)
+        )
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            SimpleTag,
+            [
+                InitTracker(),
+                StepCounter(max_steps=self.params.max_steps),
+                RewardSum(in_keys=[("adversary", "reward"), ("agent", "reward")]),
+            ],
         )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9f14fff2f4a8d747f00f783a87c6178f081eb54d03372a2f61db55ae34501532
+# specgen: sha256=ed31cd327808ed10fc2efe15c2c0e92ac2c8325237db8b4729303c2168699cca
 """Taxi ready for training."""
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.taxi import (
-    TaxiConsts, taxi_advance, taxi_observe, taxi_picture, taxi_render, taxi_reset, taxi_reward,
+    Taxi, TaxiConsts, taxi_advance, taxi_observe, taxi_picture, taxi_render, taxi_reset, taxi_reward,
 )
+from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -242,6 +246,9 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
         return taxi_picture(
             taxi_render(self.env_consts, root.row, root.column, root.passenger, root.destination)
         )
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Taxi, [InitTracker(), StepCounter(max_steps=self.params.max_steps), RewardSum()])
 
 
 if TYPE_CHECKING:

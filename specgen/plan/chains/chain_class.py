@@ -7,6 +7,7 @@ from specgen.code import named
 from specgen.plan.chains.learned import learned_record, plan_learners
 from specgen.plan.chains.lift import LIFT, plan_firsts
 from specgen.plan.chains.row import RowPlan
+from specgen.plan.chains.unfused import plan_unfused
 from specgen.plan.envs.env_class import NOT_DONE, advance_call, environment_plan, inverse_call, reset_call
 from specgen.plan.envs.gym_env import gym_plan
 from specgen.plan.envs.model import EnvironmentPlan
@@ -72,4 +73,5 @@ def chain_class(
         methods=(*firsts, *methods, *rows.methods),
         networks=chain_networks(chain),
         objects=chain_objects(chain),
+        unfused=plan_unfused(chain),
     )

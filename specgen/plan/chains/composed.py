@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.language_models.transforms import ModelInstance, given_models
 from specgen.check.model import Checked, CheckedEnv, Entry
-from specgen.code import Code, using, value_code
+from specgen.code import using
 from specgen.plan.chains.model_transforms import (
     model_arguments,
     model_docs,
     model_setup,
     model_transform,
 )
+from specgen.plan.chains.unfused import given_arguments
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc
 from specgen.plan.envs.chat_env import chat_init_doc, chat_keywords
@@ -101,26 +100,4 @@ def _transform(instance: Instance | ModelInstance) -> CallPlan:
     """The call that makes a transform."""
     if isinstance(instance, ModelInstance):
         return model_transform(instance)
-    return CallPlan(instance.transform.name, tuple(_arguments(instance)))
-
-
-def _arguments(instance: Instance) -> Iterator[Code]:
-    """What the chain gives a transform, as arguments of its constructor."""
-    transform = instance.transform
-    varargs = any(role.varargs for role in transform.roles)
-    if varargs and "in_keys" in instance.arguments:
-        yield Code(f"*{value_code(_plain(instance.arguments['in_keys']))}")
-    for network in transform.networks:
-        yield Code(f"{network.name}={instance.networks[network.name]}")
-    for name, value in instance.arguments.items():
-        if name in instance.networks or (varargs and name == "in_keys"):
-            continue
-        code = value_code(_plain(value))
-        yield using(f"{name}={code}", *code.uses)
-
-
-def _plain(value: object) -> object:
-    """A value with keys of one part as plain names."""
-    if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    return CallPlan(instance.transform.name, tuple(given_arguments(instance)))

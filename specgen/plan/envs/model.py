@@ -267,6 +267,19 @@ class LearnerPlan:
 
 
 @dataclass(frozen=True)
+class UnfusedPlan:
+    """What a chain is made of.
+
+    Attributes:
+        env_class: the class of its environment.
+        transforms: the calls that make its transforms.
+    """
+
+    env_class: Code
+    transforms: tuple[CallPlan, ...]
+
+
+@dataclass(frozen=True)
 class EnvironmentPlan(EnvClassPlan):
     """The class of an environment, or of a chain around one.
 
@@ -302,6 +315,7 @@ class EnvironmentPlan(EnvClassPlan):
         methods: further methods.
         networks: those that the transforms of a chain call.
         objects: the names of the objects of classes that they call, with the calls that make the transforms.
+        unfused: what a chain is made of; None for an environment.
     """
 
     template: str
@@ -335,3 +349,4 @@ class EnvironmentPlan(EnvClassPlan):
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
     objects: tuple[tuple[str, CallPlan], ...] = ()
+    unfused: UnfusedPlan | None = None

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=33a642b70e03417d340cc37075b947ab35dd5b566a320097804ff472144d9a64
+# specgen: sha256=42e980a0d87e8ee49289fd54206f9e0ebb4918d8dcd933901618348672664be5
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
+from specgen_std.transforms.reward_scaling import RewardScaling
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -340,6 +344,16 @@ class Renamed(GeneratedEnv["RenamedData", "RenamedSpecs"]):
             "age": next_.age,
             "reward": next_.reward,
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            Point,
+            [
+                RewardScaling(loc=0.0, scale=0.1, out_keys=[("stats", "scaled")]),
+                RewardSum(),
+                StepCounter(max_steps=20, truncated_key="late", step_count_key="age"),
+            ],
+        )
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a3750bd6d8d07e6cc4dadca6254adfecbad9251815d794afd6e88483ce731fe
+# specgen: sha256=dfbc1f07f58cdd2a6b70d484bf77ba76ba36b5ecd6ffb06f77c8ae9d5f11bdc6
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from specgen_runtime.transforms.like import bounded_like, flag_like, unbounded_l
 from specgen_runtime.transforms.outer import choices_like
 from specgen_runtime.transforms.python import PythonTransform, python_object
 from specgen_runtime.transforms.python_rows import GivenRows, ObjectOfRows, ReadRows
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, NestedKey, TensorDict
 from specgen_std.envs.pendulum import PendulumGym
+from specgen_std.transforms.keys import RenameTransform
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -660,6 +663,9 @@ class Siding(GeneratedGymEnv["SidingData", "SidingSpecs"]):
         next_observation, reward, terminated, truncated = self._gym_step(actions[0])
         return siding_advance(self.objects, root.last, next_observation, reward, terminated, truncated)
 
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [Sided(side=0.5, limit=3)])
+
 
 class NearingObjects(NamedTuple):
     """The objects of the classes behind transforms of `Nearing`."""
@@ -790,6 +796,12 @@ class Nearing(GeneratedGymEnv["NearingData", "NearingSpecs"]):
         observed = nearing_observe(self.objects, next_.observation)
         return {"goal": observed.goal, "near": observed.near, **next_._asdict()}
 
+    def _unfused(self) -> Unfused:
+        return Unfused(
+            PendulumGym,
+            [RenameTransform(in_keys=["observation"], out_keys=["goal"], create_copy=True), Near()],
+        )
+
 
 class AloneObjects(NamedTuple):
     """The objects of the classes behind transforms of `Alone`."""
@@ -904,6 +916,9 @@ class Alone(GeneratedGymEnv["AloneData", "AloneSpecs"]):
 
     def _next_entries(self, root: AloneRoot, actions: tuple[Tensor, ...], next_: AloneNext) -> dict[str, Any]:
         return {"near": alone_observe(self.objects, next_.observation), **next_._asdict()}
+
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [Near()])
 
 
 class ActingObjects(NamedTuple):
@@ -1039,6 +1054,9 @@ class Acting(GeneratedGymEnv["ActingData", "ActingSpecs"]):
     def _advance(self, root: ActingRoot, actions: tuple[Tensor, ...]) -> ActingNext:
         next_observation, reward, terminated, truncated = self._gym_step(self._gym_action(actions))
         return acting_advance(self.objects, root.step_count, next_observation, reward, terminated, truncated)
+
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [StepCounter(max_steps=9), Ends(), Actor()])
 
 
 if TYPE_CHECKING:

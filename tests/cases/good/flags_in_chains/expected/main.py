@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a570c12f446a14a35266e91083da52688aa823f669f2514622455dd8325977b
+# specgen: sha256=978293809a3c8647ec75beb4a5a5d25c80d0f86cb8fab606407a9ba0ea915763
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import rename_leaf
 from specgen_runtime.transforms.like import unbounded_like
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -496,6 +497,9 @@ class Pulled(GeneratedEnv["PulledData", "PulledSpecs"]):
             "terminated": next_.terminated,
             "truncated": next_.truncated,
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Pull, [Last(in_keys=[("side", "reward"), ("side", "observation")])])
 
 
 if TYPE_CHECKING:

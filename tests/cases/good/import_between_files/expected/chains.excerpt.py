@@ -1,7 +1,7 @@
 # ...
 
 
-from generated.point import PointParams, point_advance, point_observe, point_reset, point_reward
+from generated.point import Point, PointParams, point_advance, point_observe, point_reset, point_reward
 
 
 # ...

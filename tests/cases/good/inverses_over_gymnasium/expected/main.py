@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=40da9f0f721d4a1a7f5d931ef113236949c42e725240e08a1a27a36dc55fbc06
+# specgen: sha256=4ca3ccaf965bf14b44cdef8efee38a583e21ebae0427ccd411c821a56435ebc1
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, MultiCategorical, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import PendulumGym
+from specgen_std.transforms.actions import ActionDiscretizer, ActionScaling
+from specgen_std.transforms.keys import ExcludeTransform
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -164,6 +167,9 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
         return {"observation": observation, "done": False, "terminated": False, "truncated": False}
 
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [ActionScaling()])
+
 
 class DrawnConsts(NamedTuple):
     """Constant tables of `Drawn`."""
@@ -298,6 +304,9 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
         return {"observation": observation, "done": False, "terminated": False, "truncated": False}
 
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [ActionDiscretizer(num_intervals=5, sampling="random")])
+
 
 class UnseenConsts(NamedTuple):
     """Constant tables of `Unseen`."""
@@ -416,6 +425,9 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
 
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
         return {"done": False, "terminated": False, "truncated": False}
+
+    def _unfused(self) -> Unfused:
+        return Unfused(PendulumGym, [ActionScaling(), ExcludeTransform(*["observation"])])
 
 
 if TYPE_CHECKING:

@@ -105,5 +105,7 @@ class Gym(GeneratedGymEnv["GymData", "GymSpecs"]):
             "reward": gym_reward(self.consts, next_.raw_reward_),
         }
 
+    # ...
+
 
 # ...

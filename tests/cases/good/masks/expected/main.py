@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4452a27d892fd02611e16f95a1838bcc0d2d8fbbd29a0e65d33656945546ec69
+# specgen: sha256=5366993c7b8ddee51e1aea06a3e93b05924c0451b10922e5cc23ed97e1ffa12c
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.outer import choices_like
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -434,6 +435,9 @@ class Behind(GeneratedEnv["BehindData", "BehindSpecs"]):
             **next_._asdict(),
             "reward": behind_reward(root.free, actions[0], next_.luck),
         }
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Cells, [Mirror(), Turned()])
 
 
 if TYPE_CHECKING:

@@ -205,6 +205,9 @@ class Both(GeneratedEnv["BothData", "BothSpecs"]):
             "reward": both_reward(root.left_free, root.right_free, actions[0], actions[1], next_.luck),
         }
 
+    def _unfused(self) -> Unfused:
+        return Unfused(Cells, [Allowed(in_keys=["left_mask", "right_mask"], in_keys_inv=["left", "right"])])
+
 
 # ...
 

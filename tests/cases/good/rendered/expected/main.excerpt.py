@@ -115,5 +115,7 @@ class BallsLater(RenderedEnv["BallsLaterData", "BallsLaterSpecs"]):
     def _picture(self, root: BallsLaterRoot) -> Picture:
         return balls_picture(balls_render(self.params, self.env_consts, root.x, root.mode, root.wide))
 
+    # ...
+
 
 # ...

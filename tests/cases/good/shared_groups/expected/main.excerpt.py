@@ -38,5 +38,7 @@ class FlatTrain(GeneratedEnv["FlatTrainData", "FlatTrainSpecs"]):
             "reward": rewards.reward,
         }
 
+    # ...
+
 
 # ...

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5b3bdc15f689116ec899886adf90e5e4cdbe14c662420d1dc99a4ee399533350
+# specgen: sha256=87e27629d248cf7dea474431c3b7604a49482007f555938465b6ff203e42eb87
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, rename_leaf
 from specgen_runtime.transforms.like import flag_like
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict, TensorDictBase
 from specgen_std.envs.cartpole import (
-    CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_picture, cart_pole_render,
+    CartPole, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_picture, cart_pole_render,
     cart_pole_reset, cart_pole_reward,
 )
 
@@ -338,6 +339,9 @@ class Plain(RenderedEnv["PlainData", "PlainSpecs"]):
     def _picture(self, root: PlainRoot) -> Picture:
         return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
 
+    def _unfused(self) -> Unfused:
+        return Unfused(CartPole, [Extreme()])
+
 
 class ToldRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
@@ -513,6 +517,9 @@ class Told(RenderedEnv["ToldData", "ToldSpecs"]):
 
     def _picture(self, root: ToldRoot) -> Picture:
         return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
+
+    def _unfused(self) -> Unfused:
+        return Unfused(CartPole, [Extreme(rose_key="climbed")])
 
 
 if TYPE_CHECKING:

@@ -1,0 +1,291 @@
+"""`DeployedPolicy`: a policy with the transforms that it was trained behind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from threading import RLock
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from specgen_runtime.deployment.needed import needed_by
+from specgen_runtime.deployment.observed_env import observed
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
+from specgen_runtime.envs.keys import as_tuple, join_key
+from specgen_runtime.transforms.env import TransformedEnv
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+
+__all__ = ["DeployedPolicy"]
+
+_ONE_AT_A_TIME = RLock()
+"""How policies choose is one setting of the whole process: calls in several threads would undo each other's."""
+
+BEGINS = "begins"
+"""The entry of a state that says which rows begin an episode, bool of the batch size."""
+
+
+class DeployedPolicy(nn.Module):
+    """A policy with the transforms that it was trained behind, for observations from elsewhere.
+
+    It takes what the environment itself observes, and gives what the environment itself takes: normalisers, stacked
+    frames, scaled actions and states of recurrent networks are inside. Of the transforms it has those that the policy
+    needs; statistics, weights and networks are copies, as they are when it is made.
+
+    `act` remembers the moment before. `forward` is a function of that, as the exported program is: what serves several
+    clients calls it with the state of each. Calls in several threads wait for each other.
+
+    Args:
+        policy: what was trained, with `in_keys` and `out_keys`.
+        env: the environment that it acts in, with its transforms: ``parts.eval_env`` of a printed training, a chain, a
+            `TransformedEnv`. Nobody steps it.
+        batch_size: how many observations there are side by side; for a single one `()`, or `(1,)`.
+        deterministic: take what the policy holds for best; else draw.
+        device: where it acts. None: where the environment is.
+
+    Attributes:
+        policy: the copy of the policy.
+        transform: the copies of the transforms.
+        in_keys: the names of what it is given, of nested keys with dots.
+        out_keys: those of what it gives.
+
+    Raises:
+        TypeError: the policy has no keys, or the environment runs in other processes.
+        ValueError: the policy reads what follows from rewards.
+
+    Example:
+        >>> agent = DeployedPolicy(parts.policy, parts.eval_env)
+        >>> agent.act({"observation": [0.1, 0.0, 0.0, 0.0]})
+        {'action': tensor(1)}
+    """
+
+    _env: TransformedEnv[Any]
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        env: EnvBase[Any, Any],
+        *,
+        batch_size: Sequence[int] = (),
+        deterministic: bool = True,
+        device: DEVICE_TYPING | None = None,
+    ) -> None:
+        super().__init__()
+        reads, writes = (getattr(policy, name, None) for name in ("in_keys", "out_keys"))
+        if reads is None or writes is None:
+            raise TypeError(
+                f"DeployedPolicy needs a policy with in_keys and out_keys, got {type(policy).__name__}: wrap it in a"
+                " tensordict.nn.TensorDictModule"
+            )
+        device = env.device if device is None else torch.device(device)
+        self.batch_size = torch.Size(batch_size)
+        self.device = torch.device("cpu") if device is None else torch.device(device)
+        self.deterministic = deterministic
+        self.policy = copy.deepcopy(policy).eval().requires_grad_(False).to(self.device)
+        self.__dict__["_env"] = observed(
+            env, self.batch_size, self.device
+        )  # its state is that of the transforms
+        self.transform = self._env.transform
+        keys = [join_key(as_tuple(key)) for key in reads]
+        self._needed = needed_by(keys, self._env)
+        outputs = [as_tuple(key) for key in writes]
+        # what the policy leaves to its next call
+        self._written = [join_key(key[1:]) for key in outputs if key[0] == "next"]
+        self._carried = [key for key in self._needed.carried if key not in self._written]
+        self._forward = [
+            entry for entry in self._needed.forward if not set(entry.out_keys) <= set(self._written)
+        ]
+        self._read = list(dict.fromkeys([*keys, *self._carried]))
+        acted = {*self._written, *map(join_key, outputs)}
+        self._given = [key for key in self._needed.observed if key not in acted]
+        self._actions: list[NestedKey] = [join_key(as_tuple(key)) for key in self._env.base_env.action_keys]
+        self.in_keys = [_name(key) for key in self._given]
+        self.out_keys = [_name(key) for key in self._actions]
+        self._specs = self._env.base_env.full_observation_spec
+        unknown = [key for key in self._given if key not in self._specs.keys(True, True)]
+        if unknown:
+            raise ValueError(
+                f"DeployedPolicy: the policy reads {', '.join(map(_name, unknown))}, which neither the environment observes"
+                " nor a transform of it writes"
+            )
+        self._begun = self._states_at_first()
+        self._state = self.initial_state()
+
+    def _states_at_first(self) -> dict[NestedKey, Tensor]:
+        """What the policy's own states are where an episode begins.
+
+        Raises:
+            ValueError: nothing says what one of them is.
+        """
+        moment = self._moment(self._zeros())
+        for entry in self._needed.forward:
+            moment = entry._reset(moment.empty(), moment)
+        found = {key: moment.get(key, None) for key in self._written}
+        unknown = [_name(key) for key, value in found.items() if value is None]
+        if unknown:
+            raise ValueError(
+                f"DeployedPolicy: the policy leaves {', '.join(unknown)} to its next call, and no transform of the environment"
+                " says what that is at first: append the primers of the policy (get_primers_from_module)"
+            )
+        return found
+
+    # ------------------------------------------------------------------ one after the other
+
+    def reset(self) -> None:
+        """Begin a new episode with the next observation: stacked frames and states of networks are forgotten."""
+        self._state = self.initial_state()
+
+    @torch.no_grad()
+    def act(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The action for an observation that follows the one before; the first one begins an episode.
+
+        Args:
+            observation: tensors, arrays, lists or numbers, by `in_keys`.
+
+        Returns:
+            What the environment takes, by `out_keys`.
+
+        Raises:
+            KeyError: an entry is missing, or is none of `in_keys`.
+            ValueError: one has another shape.
+        """
+        action, self._state = self.forward(self._as_tensors(observation), self._state)
+        return action
+
+    def _as_tensors(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
+        if set(observation) != set(self.in_keys):
+            raise KeyError(f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}")
+        found = {}
+        for name, key in zip(self.in_keys, self._given, strict=True):
+            spec = self._specs[key]
+            value = observation[name]
+            given = torch.as_tensor(np.asarray(value) if isinstance(value, list | tuple) else value)
+            if given.shape != spec.shape:
+                raise ValueError(
+                    f"the policy reads {name!r} of the shape {list(spec.shape)}, and was given {list(given.shape)}"
+                )
+            found[name] = given.to(dtype=spec.dtype, device=self.device)
+        return found
+
+    # ------------------------------------------------------------------ as a function
+
+    def initial_state(self) -> dict[str, Tensor]:
+        """What `forward` is given for the first observations of episodes."""
+        begins = torch.ones(self.batch_size, dtype=torch.bool, device=self.device)
+        with torch.no_grad():
+            _, state = self._call(self._zeros(), {BEGINS: begins})
+        return {name: torch.zeros_like(value) for name, value in state.items()} | {BEGINS: begins}
+
+    def forward(
+        self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Actions for observations, of any moment.
+
+        Args:
+            observation: tensors by `in_keys`, of the batch size and the shapes that the environment observes.
+            state: what the call before gave, or `initial_state()`; of some rows this one, of others that one.
+
+        Returns:
+            What the environment takes, by `out_keys`, and the state for the next call.
+        """
+        return self._call(observation, state)
+
+    def _call(
+        self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        begins = state[BEGINS]
+        if _is_traced():
+            moment = self._either(begins, self._first(observation), self._next(observation, state))
+        elif bool(begins.all()):
+            moment = self._first(observation)
+        elif bool(begins.any()):
+            moment = self._either(begins, self._first(observation), self._next(observation, state))
+        else:
+            moment = self._next(observation, state)
+        exploration = ExplorationType.DETERMINISTIC if self.deterministic else ExplorationType.RANDOM
+        with nullcontext() if _is_traced() else _ONE_AT_A_TIME, set_exploration_type(exploration):
+            acted = self.policy(moment.copy())
+        following = {BEGINS: torch.zeros_like(begins)}
+        following.update((_name(key), acted.get(key)) for key in self._carried)
+        following.update((_name(key), acted.get(("next", *as_tuple(key)))) for key in self._written)
+        for entry in self._needed.inverse:
+            acted = entry._inv_call(acted)
+        return {_name(key): acted.get(key) for key in self._actions}, following
+
+    def _first(self, observation: Mapping[str, Tensor]) -> TensorDictBase:
+        """The moment that begins an episode."""
+        moment = self._moment(observation)
+        for entry in self._forward:
+            moment = entry._reset(moment.empty(), moment)
+        return moment.update(self._begun)
+
+    def _next(self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> TensorDictBase:
+        """The moment behind another one."""
+        before = self._empty()
+        for key in self._carried:
+            before.set(key, state[_name(key)])
+        moment = self._moment(observation)
+        for entry in self._forward:
+            moment = entry._step(before, moment)
+        for key in self._written:
+            moment.set(key, state[_name(key)])
+        return moment
+
+    def _moment(self, observation: Mapping[str, Tensor]) -> TensorDictBase:
+        """What the environment observes, in an episode that goes on."""
+        moment = self._empty()
+        for key in self._given:
+            moment.set(key, observation[_name(key)])
+        for key, spec in self._env.base_env.full_done_spec.items(True, True):
+            moment.set(key, spec.zero())
+        return moment
+
+    def _either(self, begins: Tensor, first: TensorDictBase, following: TensorDictBase) -> TensorDictBase:
+        """The entries that are read further on: of `first` where an episode begins, else of `following`."""
+        moment = self._empty()
+        for key in self._read:
+            one, other = first.get(key, None), following.get(key, None)
+            if one is None or other is None:
+                continue
+            mask = begins.reshape(*begins.shape, *(1,) * (one.ndim - begins.ndim))
+            moment.set(key, torch.where(mask, one, other))
+        return moment
+
+    def _empty(self) -> TensorDictBase:
+        return TensorDict({}, self.batch_size, device=self.device)
+
+    def _zeros(self) -> dict[str, Tensor]:
+        """An observation of zeros."""
+        return {name: self._specs[key].zero() for name, key in zip(self.in_keys, self._given, strict=True)}
+
+    def to(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not available: raises RuntimeError."""
+        raise RuntimeError(
+            "a DeployedPolicy stays on the device that it was made for: DeployedPolicy(..., device=...)"
+        )
+
+    # ------------------------------------------------------------------ as a program
+
+    def export(self) -> ExportedProgram:
+        """`forward` as a program of `torch.export`, which needs torch alone.
+
+        Its ``example_inputs`` are an observation of zeros and the initial state, also behind `torch.export.load`.
+        """
+        with torch.no_grad():
+            return torch.export.export(self, (self._zeros(), self.initial_state()), strict=False)
+
+
+def _is_traced() -> bool:
+    """Whether torch records the call, so that nothing may depend on values."""
+    return torch.compiler.is_compiling() or torch.compiler.is_exporting()
+
+
+def _name(key: NestedKey) -> str:
+    """A key in one word."""
+    return ".".join(as_tuple(key))

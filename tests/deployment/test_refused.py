@@ -1,0 +1,106 @@
+"""What `DeployedPolicy` refuses, when it is made and when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from specgen_runtime.deployment import DeployedPolicy
+from specgen_runtime.envs import EnvBase, ParallelEnv
+from specgen_runtime.modules import GRUModule
+from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs.pendulum import Pendulum
+from specgen_std.transforms import InitTracker, MultiAction, RewardSum, TargetReturn
+from tensordict.nn import TensorDictModule, TensorDictSequential
+from torch import nn
+
+
+def linear(inputs: int, outputs: int, key: Any = "observation") -> TensorDictModule:
+    return TensorDictModule(nn.Linear(inputs, outputs), in_keys=[key], out_keys=["action"])
+
+
+def remembering() -> TensorDictSequential:
+    memory = GRUModule(
+        3, 8, in_keys=["observation", "memory_h", "is_init"], out_keys=["features", ("next", "memory_h")]
+    )
+    return TensorDictSequential(memory, linear(8, 1, "features"))
+
+
+def _reads_return() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(1, 1, "episode_reward"), TransformedEnv(Pendulum(), RewardSum())
+
+
+def _reads_target() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(1, 1, "target_return"), TransformedEnv(Pendulum(), TargetReturn(5.0))
+
+
+def _function() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(3, 1), TransformedEnv(Pendulum(), lambda data: data)
+
+
+def _several_actions() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(3, 1), TransformedEnv(Pendulum(), MultiAction(steps=2))
+
+
+def _no_primer() -> tuple[nn.Module, EnvBase[Any]]:
+    return remembering(), TransformedEnv(Pendulum(), InitTracker())
+
+
+def _unknown() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(3, 1, "observations"), Pendulum()
+
+
+def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
+    return nn.Linear(3, 1), Pendulum()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            _reads_return,
+            ValueError,
+            "the policy reads 'episode_reward', which follows from the reward 'reward'",
+        ),
+        (
+            _reads_target,
+            ValueError,
+            "the policy reads 'target_return', which follows from the reward 'reward'",
+        ),
+        (_function, ValueError, "a function of a tensordict in the chain"),
+        (_several_actions, ValueError, "MultiAction takes several steps"),
+        (_no_primer, ValueError, "leaves memory_h to its next call"),
+        (_unknown, ValueError, "the policy reads observations, which neither the environment observes"),
+        (_plain_module, TypeError, "needs a policy with in_keys and out_keys, got Linear"),
+    ],
+)
+def test_refused(make: Any, error: type[Exception], message: str) -> None:
+    policy, env = make()
+    with pytest.raises(error, match=message):
+        DeployedPolicy(policy, env)
+
+
+def test_other_processes_are_refused() -> None:
+    env = ParallelEnv(2, Pendulum)
+    with pytest.raises(TypeError, match="the transforms of a ParallelEnv are in other processes"):
+        DeployedPolicy(linear(3, 1), env)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"observation": [0.0, 1.0]}, ValueError, r"'observation' of the shape \[3\], and was given \[2\]"),
+        ({"observation": [[0.0, 1.0, 2.0]]}, ValueError, r"of the shape \[3\], and was given \[1, 3\]"),
+        ({}, KeyError, r"is given \[\], and reads \['observation'\]"),
+        ({"observation": [0.0] * 3, "x": 1}, KeyError, "reads"),
+    ],
+)
+def test_wrong_observations(given: Mapping[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        DeployedPolicy(linear(3, 1), Pendulum()).act(given)
+
+
+def test_it_stays_on_its_device() -> None:
+    with pytest.raises(RuntimeError, match="stays on the device"):
+        DeployedPolicy(linear(3, 1), Pendulum()).to("cpu")
