@@ -15,6 +15,7 @@ from specgen.expr.dtypes import CONCRETE
 from specgen.imported import NAMES_READ
 from specgen.program.program import DONE_FLAGS
 from specgen.settings import LONGEST_NAME
+from specgen.values import replace
 
 RESERVED = frozenset(
     {"next", "now", "acc", "params", "consts", "torch", "math", "self", "pi", "inf", "true", "false"}
@@ -82,7 +83,10 @@ class Names:
         `note` is what to say of the place if something else is called the same later.
         """
         if fault := self._fault(name, what):
-            self._sink.add(refused(*fault, what, span))
+            found = refused(*fault, what, span)
+            if fault[0] in self._everywhere and self._own is not None and not span.begins_in(self._own):
+                found = replace(found, help=f"rename the function `{fault[0]}`: this {what} is inherited")
+            self._sink.add(found)
             return False
         clash = self._clash(name, what)
         if clash is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules.yaml import NUMBER_SPELLING, WRONG_VALUE
 from specgen.source.charmap import Piece, character_map
-from specgen.source.resolve import number_hint
+from specgen.source.resolve import NONE, number_hint
 from specgen.source.text import FileText
 from specgen.values import dataclass
 
@@ -127,6 +127,8 @@ class Scalar:
             return "write false" if word in ("no", "off", "false", "n", "0") else "write true or false"
         quoted = self.style in ("single", "double")
         number = _number(self.text) if quoted else self.value
+        if self.text == NONE.lower():
+            return "leave it out if there is none"
         if expected == "int" and isinstance(number, float) and math.isfinite(number):
             return _as_int(number) + (" without quotes" if quoted and number.is_integer() else "")
         if not quoted or number is None:

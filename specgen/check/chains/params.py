@@ -18,6 +18,7 @@ from specgen.schema.chain import Chain
 from specgen.schema.load import SchemaFile, find, to_data
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
+from specgen.source.resolve import NONE
 from specgen.values import dataclass, replace
 
 OF_CHAINS = ParamRules(
@@ -138,6 +139,8 @@ def undeclared(
     if name in params.of_env:
         message += f": it is one of {params.env}, which transforms don't read"
         help = f"write a number, or declare one of another name in the chain: `params: {{chain_{name}: …}}`"
+    elif help is None and name == NONE.lower():
+        help = f"write a number, or leave `{param.name}` out if it has none"
     elif help is None:
         help = f"write a number, or declare it in the chain: `params: {{{name}: …}}`"
     return rules.UNKNOWN_FIELD.at(node.span, message, help=help)

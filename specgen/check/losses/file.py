@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from specgen.check.losses.loss import CheckedLoss, LossChecker
 from specgen.check.losses.method_values import check_method_values
@@ -16,6 +16,8 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH
 from specgen.expr import Function
 from specgen.schema.load import SchemaFile
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar
 from specgen.values import replace
 
 
@@ -46,7 +48,10 @@ def check_losses(
     for name in whole.order:
         base = whole.bases.get(name)
         base = parents.get(base.name, base) if base is not None else None
-        within_reach = functions if base is None else _with_inherited(functions, base, whole.file, name, sink)
+        within_reach = functions
+        if base is not None:
+            seen = _not_hidden(functions, base, parents[name])
+            within_reach = _with_inherited(seen, base, whole.file, name, sink)
         parents[name] = replace(parents[name], functions=_called(parents[name], within_reach))
         if base is not None and not base.sound:
             parents[name] = replace(parents[name], sound=False)
@@ -72,6 +77,23 @@ def check_losses(
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents
+
+
+def _not_hidden(functions: SharedFunctions, base: ParentLoss, loss: ParentLoss) -> SharedFunctions:
+    """The functions that a file sees, without those that a loss does not call and inherits a value of the name of."""
+    if base.node is None or loss.node is None:
+        return functions
+    values = {key.text for _, section in base.node.entries for key in _keys(section)}
+    hidden = (values & functions.known.keys()) - set(called_in(loss.node))
+    return replace(
+        functions, known={name: one for name, one in functions.known.items() if name not in hidden}
+    )
+
+
+def _keys(node: Node) -> Iterator[Scalar]:
+    """The keys of a section of a declaration."""
+    if isinstance(node, MappingNode):
+        yield from (key for key, _ in node.entries)
 
 
 def _with_inherited(

@@ -17,6 +17,7 @@ from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.expr import parse, tree
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar
+from specgen.source.resolve import NONE
 from specgen.values import replace
 
 SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential": "end"}
@@ -69,6 +70,8 @@ class Numbers:
             return Amount(self._in_range(self._declared[text], fact, node.span))
         if re.fullmatch(r"[A-Za-z_]\w*", text):
             help = suggestion(text, self._declared) or "declare it under `params`, or write a number"
+            if text == NONE.lower():
+                help = f"leave `{place[-1]}` out if it has none, or write a number"
             self.sink.add(
                 number_rules.UNKNOWN_NUMBER.at(node.span, f"there is no parameter `{text}`", help=help)
             )

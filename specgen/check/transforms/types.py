@@ -160,9 +160,9 @@ def check_static(params: Iterable[Parameter], sections: Mapping[Phase, SectionRe
     for section in sections.values():
         for statement in section.statements:
             for node in statement.typed.nodes:
-                for shaping in node.options.values():
-                    if not isinstance(shaping, Typed):
-                        continue
+                for option, shaping in node.options.items():
+                    if not isinstance(shaping, Typed) or (node.op, option) == ("select", "index"):
+                        continue  # which element is taken shapes nothing
                     for name in _parameters(shaping) & changing - said:
                         said.add(name)
                         bare = statement.target.removeprefix("next.")

@@ -19,7 +19,7 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.interval import full
 from specgen.expr.printer import Printed, Printer, method, tuple_text
-from specgen.expr.sizes import Dim, Dims, Rest, Sizes, Sym, product
+from specgen.expr.sizes import Dim, Dims, Rest, Sizes, Sym, at_most, product
 from specgen.expr.types import Type, Typed
 from specgen.values import replace
 
@@ -275,6 +275,11 @@ def _infer_select(site: Site) -> Typed | None:
     if isinstance(here, int) and (here < 0 or (isinstance(size, int) and here >= size)):
         message = f"element {here} is not in a dimension of {size or 'a size that nobody knows'}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index)
+        return None
+    named = index.interval.known_size
+    if isinstance(named, Sym) and size is not None and at_most(size, named):
+        message = f"element {named} is not in a dimension of {size}"
+        site.fail(rules.INDEX_UNPROVEN, message, at=index, help=f"the last one is {size - 1}")
         return None
     if place is None:
         dims = inexact(x.type.dims, -1)

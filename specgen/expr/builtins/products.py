@@ -12,7 +12,7 @@ from specgen.expr.dtypes import is_int
 from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.ranges import multiply, sums
-from specgen.expr.sizes import Dim, Dims, Sym, limits
+from specgen.expr.sizes import Dim, Dims, Sym, at_most, limits
 from specgen.expr.types import Type, Typed
 from specgen.precedence import ATOM, MUL
 from specgen.values import replace
@@ -102,6 +102,12 @@ def in_range(site: Site, index: Typed, size: Dim, what: str, instead: str | None
     verb = "is" if outside else "can be"
     worst = low if low < 0 else high
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
+    named = index.interval.known_size
+    if isinstance(named, Sym) and (limits(named)[1] < 0 or at_most(size, named)):
+        help = "the first one is 0" if limits(named)[1] < 0 else "the last one is -1"
+        message = f"`{text}` is outside 0 to {size - 1} of {what}"
+        site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
+        return None
     message = f"`{text}`{shown}, outside 0 to {size - 1} of {what}"
     known = f"size({site.written(site.values[0])}) - 1" if isinstance(size, Sym) else size - 1
     help = f"wrap it: clip({text}, 0, {known})"

@@ -27,6 +27,10 @@ _OF_NOTHING = ("sum", "prod", "any", "all", "norm")
 """The reductions that have a value where there are no elements."""
 
 
+_OF_ONE = {"argmax": "0", "std": "0.0", "var": "0.0", "norm": "abs({})"}
+"""What reductions of one number are; the number itself where nothing is said."""
+
+
 def reduced(site: Site, x: Typed) -> Type | None:
     """The shape of `x` without the axes of this call, or with 1 in their place."""
     named, unnamed = _by_name(site.options.get("axis"))
@@ -40,7 +44,8 @@ def reduced(site: Site, x: Typed) -> Type | None:
         site = replace(site, options={**site.options, "axis": unnamed})
     if x.type.rank == 0 and not x.type.open:
         message = f"`{site.written(x)}` is one number: there is nothing to reduce"
-        help = f"write {site.written(x)}: what stands here is of one environment, or of one sample"
+        written = _OF_ONE.get(site.builtin.name, "{}").format(site.written(x))
+        help = f"write {written}: what stands here is of one environment, or of one sample"
         site.fail(rules.SHAPE_MISMATCH, message, at=x, help=help)
         return None
     axes, keep = axes_of(site, x), bool(site.options.get("keep"))
