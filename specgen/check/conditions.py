@@ -14,6 +14,7 @@ from specgen.diagnostics.rules import transforms as rules
 from specgen.expr import parse
 from specgen.expr.tree import Call, Compare, Expr, Logic, Name, children, subexpressions
 from specgen.literals import literal
+from specgen.precedence import AND, ATOM, COMPARE, NOT
 from specgen.source import Scalar
 from specgen.values import dataclass
 
@@ -56,6 +57,13 @@ class Atom:
             case "is":
                 return f"{value} {'==' if self.holds else '!='} {literal(self.word)}"
 
+    @property
+    def precedence(self) -> int:
+        """How tightly the outermost operator of `python` binds."""
+        if self.test == "true":
+            return ATOM if self.holds else NOT
+        return COMPARE
+
     def __str__(self) -> str:
         text = {"given": f"given({self.name})", "true": self.name, "is": f"{self.name} == {self.word}"}
         return text[self.test] if self.holds else f"not {text[self.test]}"
@@ -80,6 +88,11 @@ class Condition:
     def python(self) -> str:
         """The same in a method of the generated class, where `key` is the record of a repetition."""
         return " and ".join(atom.python for atom in self.atoms)
+
+    @property
+    def precedence(self) -> int:
+        """How tightly the outermost operator of `python` binds."""
+        return self.atoms[0].precedence if len(self.atoms) == 1 else AND
 
     @property
     def names(self) -> frozenset[str]:

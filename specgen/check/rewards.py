@@ -17,7 +17,10 @@ from specgen.settings import identifier_fault
 from specgen.values import dataclass
 
 _PLAIN = ("str", "int", "float", "bool", "messages", "any")
-FIELD_TYPES = (*_PLAIN, *(f"list[{kind}]" for kind in _PLAIN))
+LISTS = {f"list[{kind}]": kind for kind in _PLAIN}
+"""Lists that a field of a row can be, and the type of their items."""
+
+FIELD_TYPES = (*_PLAIN, *LISTS)
 """What a field of a row can be."""
 
 PROMPT_TYPES = ("str", "messages", "any")

@@ -233,7 +233,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:
         yield "LossPart"
-    if plan.ranges.text != "{}" or plan.parent:
+    if plan.ranges is not None:
         yield from ("NumberRange", *plan.ranges.uses)
     if any(method.returns is None for method in plan.methods):
         yield "term_alone"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.model import CheckedEnv
-from specgen.check.rewards import ChatSource, CheckedReward
+from specgen.check.rewards import LISTS, ChatSource, CheckedReward
 from specgen.code import Code, named, using
 from specgen.plan.docs import wrapped
 from specgen.plan.items import Item
@@ -92,8 +92,8 @@ def _row(env: CheckedEnv, chat: ChatSource) -> TypedDictPlan:
 
 def _type_code(kind: str) -> Code:
     """The annotation of a type of a field."""
-    if kind.startswith("list["):
-        inner = _type_code(kind.removeprefix("list[").removesuffix("]"))
+    if kind in LISTS:
+        inner = _type_code(LISTS[kind])
         return using(f"Sequence[{inner}]", "Sequence", *inner.uses)
     if kind == "messages":
         return using("Sequence[Message]", "Sequence", "Message")

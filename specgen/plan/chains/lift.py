@@ -84,12 +84,10 @@ def _steps_text(limit: Limit) -> str:
     if limit.param is not None:
         offset = f" {'-' if limit.number < 0 else '+'} {abs(limit.number)}" if limit.number else ""
         number = f"self.params.{limit.param.name}{offset}"
-    missing = f"{number} - {counter}" if limit.above else f"{counter} - {_grouped(number)}"
+        if offset and not limit.above:
+            number = f"({number})"
+    missing = f"{number} - {counter}" if limit.above else f"{counter} - {number}"
     return missing if abs(by) == 1 else f"-(-({missing}) // {abs(by)})"
-
-
-def _grouped(number: str) -> str:
-    return f"({number})" if " " in number else number
 
 
 def _lift_method(component: Component, whole: Program) -> FunctionPlan:

@@ -243,7 +243,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
-        ranges: the numbers that are attributes, with their limits, as a mapping.
+        ranges: the numbers that are attributes, with their limits, as a mapping; None where there are none.
         reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths.
         evaluated: the networks that are called in evaluation mode.
         networks: its networks.
@@ -287,7 +287,7 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
-    ranges: Code
+    ranges: Code | None
     reads_rows: bool
     evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]

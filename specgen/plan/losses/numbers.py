@@ -41,8 +41,11 @@ def read_where(loss: CheckedLoss, param: Parameter) -> str:
     return f"{param.name} is not None" if param.optional and not stands_for_none(loss, param) else ""
 
 
-def ranges(loss: CheckedLoss) -> Code:
-    """The numbers that are attributes of the loss, with their limits, as a mapping; those of a pair by their own names."""
+def ranges(loss: CheckedLoss) -> Code | None:
+    """The numbers that are attributes of the loss, with their limits, as a mapping; those of a pair by their own names.
+
+    None where there are none and no loss above has any.
+    """
     found: dict[str, dict[str, Code]] = {}
     for param in (one for one in loss.params if one.kind in _READERS):
         kept = loss.coefficients.get(param.name)
@@ -51,6 +54,8 @@ def ranges(loss: CheckedLoss) -> Code:
         if param.optional and (kept is None or not kept.filled):
             found[param.name]["optional"] = Code("True")
         found |= {part.symbol.name: _narrowest(part.range) for part in parts}
+    if not found and not loss.parent:
+        return None
     uses = {use for given in found.values() for bound in given.values() for use in bound.uses}
     text = ", ".join(f"{literal(name)}: {_dict(given)}" for name, given in found.items())
     return using(f"{{{text}}}", *uses)

@@ -175,8 +175,9 @@ def _noise_that_dies_out(pipeline: CheckedPipeline) -> Iterator[str]:
     """That noise on actions which drifts returns to 0."""
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.kind == "ornstein_uhlenbeck":
-        product = " * ".join(f"self.{exploration.settings[name].name}" for name in ("theta", "dt"))
-        text = f"{product.replace('self.', '')} must be below 2, or the noise never dies out, got "
+        theta, dt = (exploration.settings[name].name for name in ("theta", "dt"))
+        product = f"self.{theta} * self.{dt}"
+        text = f"{theta} * {dt} must be below 2, or the noise never dies out, got "
         yield f"if {product} >= 2:\n    raise ValueError({formatted(text, product)})"
 
 

@@ -72,12 +72,10 @@ def trunk_function(trunk: PipelineTrunk, users: Sequence[str], config: str) -> F
     uses = made.uses | {"Trunk"} | ({"SafeSequential"} if len(made.modules) > 1 else set())
     reads = [f"`{entry.dotted}`, {_type(entry)}" for entry in trunk.layers.inputs]
     reads += [] if trunk.layers.trunk is None else [f"the features of `{trunk.layers.trunk.name}`"]
-    stand = " and ".join(f"`{one}`" for one in users)
+    stand = " and ".join(f"`{one}`" for one in users) + (" stands" if len(users) == 1 else " stand")
     doc = f"{trunk.doc.rstrip('.')}. " if trunk.doc else ""
     size = trunk.features if isinstance(trunk.features, int) else f"`{trunk.features.name}`"
-    doc += f"Make layers from {', '.join(reads)}, to {size} features, on which {stand} stand."
-    if len(users) == 1:
-        doc = doc.replace(" stand.", " stands.")
+    doc += f"Make layers from {', '.join(reads)}, to {size} features, on which {stand}."
     return FunctionPlan(
         trunk.name,
         _arguments(trunk.layers, config),
@@ -345,7 +343,7 @@ def _told(one: ActionHead, uses: set[str]) -> str:
     if not one.family.bounds:
         return ""
     low, high = _bound(one.action.spec, "low"), _bound(one.action.spec, "high")
-    uses |= {"torch"} if "torch" in low + high else set()
+    uses |= low.uses | high.uses
     return f'{{"low": {low}, "high": {high}}}'
 
 
@@ -357,13 +355,13 @@ def _followed(made: MadeLayers, module: str, uses: set[str]) -> str:
     return f"Sequential({made.net}, {module})"
 
 
-def _bound(spec: SpecType, end: str) -> str:
+def _bound(spec: SpecType, end: str) -> Code:
     """A bound of an action: a number, or a tensor where its elements differ."""
     bound = spec.low if end == "low" else spec.high
     if isinstance(bound, int | float):
-        return literal(float(bound))
+        return Code(literal(float(bound)))
     assert bound is not None
     flat = set(bound)
     if len(flat) == 1 and isinstance(only := next(iter(flat)), int | float):
-        return literal(float(only))
-    return f"torch.tensor({literal(list(bound))})"
+        return Code(literal(float(only)))
+    return using(f"torch.tensor({literal(list(bound))})", "torch")

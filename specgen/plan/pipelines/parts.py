@@ -227,7 +227,7 @@ def _updater(targets: TargetUpdates) -> Code:
 
 
 def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
-    found: list[str] = []
+    found: dict[Code, bool] = {}  # whether it gives several; losses may share trunks
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
@@ -235,32 +235,38 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
         whole = whole and not any(trunk.layers.frozen for trunk in trunks_of(loss.networks))
         whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
         if whole and len(mine) == len(loss.trainable):
-            found.append(f"*{part}.parameters()")
+            found[Code(f"{part}.parameters()")] = True
             continue
         # members are copies that the loss makes; a single network keeps its own parameters
         owners = {
-            one.name: f"{part}.{one.role.name}_params.parameters()"
-            if one.role.members
-            else f"self.{one.attribute}.parameters()"
+            one.name: Code(
+                f"{part}.{one.role.name}_params.parameters()"
+                if one.role.members
+                else f"self.{one.attribute}.parameters()"
+            )
             for one in loss.networks
         }
-        for one in loss.networks:
-            if one.layers.trunk is not None:
-                owners[one.name] = f"own_parameters(self.{one.attribute})"
-        owners |= {trunk.name: f"own_parameters(self.{trunk.name})" for trunk in trunks_of(pipeline.networks)}
-        found += [f"*{owners[name]}" if name in owners else f"{part}.{loss.learned[name]}" for name in mine]
-    found = list(dict.fromkeys(found))  # losses may share trunks
-    moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
+        owners |= {one.name: _own(one.attribute) for one in loss.networks if one.layers.trunk is not None}
+        owners |= {trunk.name: _own(trunk.name) for trunk in trunks_of(pipeline.networks)}
+        for name in mine:
+            found[owners.get(name) or Code(f"{part}.{loss.learned[name]}")] = name in owners
+    listed = ", ".join(f"*{one}" if several else str(one) for one, several in found.items())
+    moved = str(*found) if [*found.values()] == [True] else f"[{listed}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
     if "beta1" in settings or "beta2" in settings:
         words.append(f"betas=({settings.pop('beta1', '0.9')}, {settings.pop('beta2', '0.999')})")
     words += [f"{name}={value}" for name, value in settings.items()]
-    own = ("own_parameters",) if "own_parameters" in moved else ()
+    own = frozenset[str]().union(*(one.uses for one in found))
     kind = _CLASSES[optimizer.kind]
     if optimizer.kind in ("adam", "adamw"):
         return using(f"{kind}({', '.join(words)})", kind, *own)
     return using(f"torch.optim.{kind}({', '.join(words)})", "torch", *own)
+
+
+def _own(attribute: str) -> Code:
+    """The parameters of a module that stands on a trunk, or is one, without those of trunks below it."""
+    return using(f"own_parameters(self.{attribute})", "own_parameters")
 
 
 def _priority_key(loss: PipelineLoss) -> Key | None:

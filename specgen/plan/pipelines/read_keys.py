@@ -17,6 +17,7 @@ from specgen.check.pipelines.heads_model import (
 from specgen.check.pipelines.layers_model import are_recurrent, state_keys, trunks_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork
 from specgen.code import Code, using
+from specgen.expr.printer import tuple_text
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import key_text
 
@@ -45,8 +46,7 @@ def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]
     for key in _read_later(pipeline):
         entry = known.get(key[1:] if key[0] == "next" else key)
         if entry is not None:
-            sizes = "".join(f"{size}, " for size in entry.stored_shape)
-            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
+            shape = tuple_text(map(str, entry.stored_shape))
             found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
     return tuple(found)
 

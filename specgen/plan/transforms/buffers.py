@@ -124,7 +124,8 @@ def _function(
     def describe(given: Input) -> str:
         name = data_name(given)
         if (found := _counted(transform, name)) is not None:
-            what = "how many dimensions" if "ndim" in found[1] else "how many elements along one of them"
+            size = name in transform.sizes
+            what = "how many elements along one of them" if size else "how many dimensions"
             return f"{what} `{found[0]}` has, without the batch's."
         if given.kind == "param":
             return f"{params[name]}."

@@ -13,9 +13,8 @@ from specgen.expr import DrawSite, Symbol, Typed
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.model import Text
-from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transforms.functions import PhaseFunction
-from specgen.plan.transforms.text import dims_text, variable
+from specgen.plan.transforms.text import dims_text, dtype_code, variable
 from specgen.precedence import AND
 from specgen.program.torch_text import print_expression
 from specgen.values import dataclass
@@ -81,12 +80,11 @@ def draw_lines(draws: Iterable[TransformDraw], fetch: Callable[[str], Text]) -> 
 
 def _text(site: DrawSite, like: str | None, conditions: Sequence[Code], size: Callable[[str], str]) -> Code:
     shape = variable(like) if like else dims_text(site.dims, size)
-    dtype = f"{shape}.dtype" if is_abstract(site.dtype) else TORCH_DTYPES[site.dtype]
+    dtype = Code(f"{shape}.dtype") if is_abstract(site.dtype) else dtype_code(site.dtype)
     ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
     when = " and ".join(map(str, conditions))
-    args = [*ends, shape, dtype, *([f"when={when}"] if when else [])]
-    uses = {name for condition in conditions for name in condition.uses}
-    uses |= {"torch"} if dtype.startswith("torch.") else set()
+    args = [*ends, shape, str(dtype), *([f"when={when}"] if when else [])]
+    uses = dtype.uses.union(*(condition.uses for condition in conditions))
     return using(f"self._{site.kind}({', '.join(args)})", *uses)
 
 

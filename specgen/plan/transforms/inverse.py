@@ -79,10 +79,11 @@ class _Planner:
         at_hand = {draw.name: draw.name for draw in draws}
         at_hand |= {draw.like: variable(draw.like) for draw in draws if draw.like in self.roles}
         fetched, call = self._call(function, at_hand)
-        known = {name for names, _ in fetched for name in names.split(", ")}
+        known = {name for names, _ in fetched for name in names}
         likes = [draw.like for draw in draws if draw.like is not None and variable(draw.like) not in known]
-        fetched += tuple((variable(name), self._shape_of(name)) for name in dict.fromkeys(likes))
-        fetched += tuple((draw.name, draw.text) for draw in draws)
+        lines = [(", ".join(names), text) for names, text in fetched]
+        lines += [(variable(name), self._shape_of(name)) for name in dict.fromkeys(likes)]
+        lines += [(draw.name, draw.text) for draw in draws]
         called = bool(self.networks & {*function.reads})
         store = "_give" if called else "_write"
         stores = tuple(
@@ -92,7 +93,9 @@ class _Planner:
         if any(output.when is not None for output in self.outputs.values()):
             needed = "*self._fields(self._takes, [key])"
         results = tuple(map(variable, function.writes))
-        return InversePlan(specs, functions, None, needed, fetched, results, call, stores, called, several)
+        return InversePlan(
+            specs, functions, None, needed, tuple(lines), results, call, stores, called, several
+        )
 
     def _key(self, name: str, *, outer: bool = False) -> str:
         """A key of a record: of a role of several keys the present one, for the spec of what is written the first."""
@@ -129,33 +132,35 @@ class _Planner:
         drawn = tuple((draw.name, draw.text) for draw in draws)
         return TensorMapPlan(value, CallPlan(function.name, args), drawn)
 
-    def _param(self, name: str, dtype: str, given: frozenset[str] = frozenset()) -> str:
+    def _param(self, name: str, dtype: str, given: frozenset[str] = frozenset()) -> Text:
         text = self.params[name]
         param = self.transform.param(name)
         if param.kind != "tensor":
             return text
         absent = param.optional and name not in given
-        return f"in_dtype({text}, {dtype})" if absent else f"self._cast({literal(name)}, {dtype})"
+        if absent:
+            return using(f"in_dtype({text}, {dtype})", "in_dtype")
+        return f"self._cast({literal(name)}, {dtype})"
 
     def _call(
         self, function: PhaseFunction, given: Mapping[str, str] | None = None, *, outer: bool = False
-    ) -> tuple[tuple[tuple[str, Text], ...], CallPlan]:
-        """What is read before a call, and the call.
+    ) -> tuple[tuple[tuple[tuple[str, ...], Text], ...], CallPlan]:
+        """What is read before a call, each with its names, and the call.
 
         Args:
             function: what is called.
             given: what is at hand by name.
             outer: whether it computes the type of what the policy writes.
         """
-        fetched: dict[str, Text] = {}
-        passed: list[str] = []
+        fetched: dict[tuple[str, ...], Text] = {}
+        passed: list[Text] = []
         inner = self._key(next(iter(self.roles)), outer=outer)
         for read in function.reads:
             if given is not None and read in given:
                 passed.append(given[read])
             elif read in self.bounds:
                 role, _ = self.bounds[read]
-                both = ", ".join(name for name, (other, _) in self.bounds.items() if other is role)
+                both = tuple(name for name, (other, _) in self.bounds.items() if other is role)
                 fetched[both] = f"self._bounds(key.{role.name}{self._unread(role, bounds=True)})"
                 passed.append(read)
             elif read in self.classes:
@@ -178,11 +183,9 @@ class _Planner:
                 unread = self._unread(self.roles[read], bounds=False)
                 passed.append(f"self._inner({self._key(read, outer=outer)}{unread})")
             else:
-                fetched[variable(read)] = self._taken(self.outputs[read])
+                fetched[variable(read),] = self._taken(self.outputs[read])
                 passed.append(variable(read))
-        uses = ["in_dtype"] if any(text.startswith("in_dtype(") for text in passed) else []
-        args = (using(text, *uses) for text in passed)
-        return tuple(fetched.items()), CallPlan(function.name, tuple(args))
+        return tuple(fetched.items()), CallPlan(function.name, tuple(passed))
 
     def _unread(self, role: Role, *, bounds: bool) -> str:
         """The argument that says whether parameters are given that the inverse reads in place of a role's bounds or shape."""
@@ -232,9 +235,9 @@ class _Planner:
             given |= {name: f"self._bounds(key.{one.name})[{place}]" for name, (one, place) in pairs.items()}
             _, call = self._call(function, given)
             uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
-            passed = _both_bounds([str(arg) for arg in call.args])
+            passed = self._both_bounds(function, call)
             text = f"lambda {variable(role.name)}: {call.function}({', '.join(passed)})"
-            if passed.index(variable(role.name)) == len(passed) - 1:
+            if function.reads[-1] == role.name:
                 text = f"partial({', '.join([call.function, *passed[:-1]])})"
                 uses.append("partial")
             args.append(using(text, *uses))
@@ -243,13 +246,26 @@ class _Planner:
             args.append(using(f"dtype={dtype}", *dtype.uses))
         return CallPlan("self._outer_spec", tuple(args))
 
+    def _both_bounds(self, function: PhaseFunction, call: CallPlan) -> list[str]:
+        """The arguments of a call; both bounds of a role, one after the other, are one."""
+        passed: list[str] = []
+        before: tuple[Role, int] | None = None
+        for read, arg in zip(function.reads, call.args, strict=True):
+            bound = self.bounds.get(read)
+            if bound is not None and bound[1] == 1 and before == (bound[0], 0):
+                passed[-1] = f"*self._bounds(key.{bound[0].name})"
+            else:
+                passed.append(str(arg))
+            before = bound
+        return passed
+
     def _joined(self, output: Output, role: Role) -> CallPlan:
         """The call that makes the spec of what is written in place of several keys."""
         function, value = self.outer[output.name], variable(role.name)
         _, call = self._call(function, {role.name: value}, outer=True)
         uses = [use for arg in call.args if isinstance(arg, Code) for use in arg.uses]
-        args = [str(arg) for arg in call.args]
-        made = call.function if args == [value] else f"lambda {value}: {call.function}({', '.join(args)})"
+        args = ", ".join(map(str, call.args))
+        made = call.function if function.reads == (role.name,) else f"lambda {value}: {call.function}({args})"
         text = using(made, *uses)
         image = literal(self._image(output, role))
         return CallPlan("self._joined_spec", (f"key.{role.name}", f"key.{output.name}", image, text))
@@ -308,17 +324,6 @@ class _Planner:
         self.told.add(role.name)
         axis = next(place for place, one in enumerate(role.dims) if str(one) == name) - len(role.dims)
         return f"{variable(role.name)}.shape[{axis}]"
-
-
-def _both_bounds(args: Sequence[str]) -> list[str]:
-    """Arguments of which both bounds of a role, one after the other, are one."""
-    joined: list[str] = []
-    for arg in args:
-        if arg.endswith(")[1]") and joined and joined[-1] == f"{arg[:-3]}[0]":
-            joined[-1] = f"*{arg[:-3]}"
-        else:
-            joined.append(arg)
-    return joined
 
 
 def key_groups(transform: CheckedTransform) -> Iterator[tuple[str, list[str]]]:

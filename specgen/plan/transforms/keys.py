@@ -16,6 +16,7 @@ from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transforms.inverse import fitting_keys
 from specgen.plan.transforms.model import BindingPlan
 from specgen.plan.transforms.text import key_literal, variable
+from specgen.precedence import ATOM, OR
 
 
 class KeyPlanner:
@@ -234,17 +235,21 @@ class KeyPlanner:
                 return Code(source)
         return using(f"[None if key is None else {made} for key in {source}]", *made.uses)
 
-    def _exists(self, name: _Name) -> str | None:
+    def _exists(self, name: _Name) -> Code | None:
         """When there is an output of this name; None for always."""
-        conditions = ["" if one is None else one.python for one in self._free[name]]
-        if len(conditions) > 1:
-            conditions = [f"({one})" if " " in one else one for one in conditions]
-        return None if not all(conditions) else " or ".join(conditions)
+        found: list[Code] = []
+        for condition in self._free[name]:
+            if condition is None or condition.always:
+                return None
+            found.append(Code(condition.python, precedence=condition.precedence))
+        return (
+            found[0] if len(found) == 1 else Code(" or ".join(one.at(ATOM) for one in found), precedence=OR)
+        )
 
     def _count(self, names: Sequence[_Name]) -> str:
         """How many of some names there are outputs of."""
         conditions = [self._exists(name) for name in names]
-        sometimes = [f"({one})" if " " in one else one for one in conditions if one is not None]
+        sometimes = [one.at(ATOM) for one in conditions if one is not None]
         return " + ".join([str(conditions.count(None)), *sometimes])
 
     # ------------------------------------------------------------ arguments
