@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import builtins
+import re
+from collections.abc import Callable, Container, Iterable
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.types import NO_OPTIONS
+from specgen.program.program import Assign, Region, Statement
 from specgen.program.walk import with_parts
 
 
@@ -22,6 +25,25 @@ def underscored(wanted: str, taken: Container[str]) -> str:
     while wanted in taken:
         wanted += "_"
     return wanted
+
+
+def called_functions(body: Iterable[Statement]) -> Iterable[str]:
+    """The functions that statements call, which no variable beside them can be called."""
+    for one in body:
+        if isinstance(one, Region):
+            yield from called_functions(one.body)
+            continue
+        values = (one.value,) if isinstance(one, Assign) else one.args
+        yield from (node.function.text for value in values for node in value.nodes if node.function)
+
+
+def hidden_builtins(texts: Iterable[str], names: Iterable[str]) -> set[str]:
+    """Those of some variables that have the name of a function of Python's which the texts call."""
+    found = {*vars(builtins)}.intersection(names)
+    return {one for text in texts for one in _CALLED.findall(text) if one in found} if found else set()
+
+
+_CALLED = re.compile(r"(?<![\w.])([a-z]+)\(")
 
 
 def with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:

@@ -8,7 +8,7 @@ element, and functions of shapes (`numpy_shapes.py`). What is learned is read an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
@@ -17,7 +17,7 @@ from specgen.expr.dtypes import is_float, is_int
 from specgen.expr.printer import FunctionTexts, Printed, is_large
 from specgen.literals import literal
 from specgen.precedence import ADD, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, UNARY
-from specgen.program.names import numbered
+from specgen.program.names import hidden_builtins, numbered
 from specgen.program.numpy_shapes import VIEWS, show_shape
 from specgen.program.printed import key_text
 from specgen.program.program import Assign, Call, Program, Statement
@@ -64,7 +64,7 @@ def print_row(program: Program, taken: Collection[str] = ()) -> PrintedRow | Non
         taken: names that mean something else.
     """
     try:
-        return _Printer(program, taken).row()
+        return _printed(program, taken, _Printer.row)
     except _OnlyTorchError:
         return None
 
@@ -79,9 +79,17 @@ def print_update(program: Program, taken: Collection[str] = ()) -> PrintedRow | 
         taken: names that mean something else.
     """
     try:
-        return _Printer(program, taken).update()
+        return _printed(program, taken, _Printer.update)
     except _OnlyTorchError:
         return None
+
+
+def _printed(program: Program, taken: Collection[str], of: Callable[[_Printer], PrintedRow]) -> PrintedRow:
+    """What `of` prints; once more where a variable would hide a function of Python's that is called."""
+    printer = _Printer(program, taken)
+    made = of(printer)
+    hidden = hidden_builtins((text for text, _ in made.lines), printer.names.values())
+    return of(_Printer(program, (*taken, *hidden))) if hidden else made
 
 
 class _OnlyTorchError(Exception):

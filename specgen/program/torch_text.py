@@ -12,7 +12,7 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, is_made
 from specgen.program.blocks import Block, Laid, in_blocks, in_order, known_there
 from specgen.program.guards import ABSENT
-from specgen.program.names import numbered, with_names
+from specgen.program.names import called_functions, hidden_builtins, numbered, with_names
 from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine, key_text
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
@@ -47,14 +47,20 @@ def print_function(
         annotations: types of arguments that are no tensors, by name.
         reuse: whether large values are computed in memory that nobody reads again, which `torch.vmap` may refuse.
     """
-    printer = _Printer(program, annotations or {}, FunctionTexts(reuse=reuse))
+    annotations = annotations or {}
+    printer = _Printer(program, annotations, FunctionTexts(reuse=reuse))
     function = printer.function()
+    hidden = hidden_builtins((line.text for line in function.lines), printer.names.values())
+    hidden -= {argument.name for argument in function.keyword_only}
+    if hidden:
+        printer = _Printer(program, annotations, FunctionTexts(reuse=reuse), hidden)
+        function = printer.function()
     several = [tensor for tensor, count in printer.texts.shape_reads.items() if count > 1]
     given = {argument.name for argument in function.args}
     if len(several) != 1 or several[0] not in given or "batch" in printer.taken:
         return function
     # Printed again, with a name for the one batch shape that several statements read.
-    printer = _Printer(program, annotations or {}, FunctionTexts({several[0]: "batch"}, reuse=reuse))
+    printer = _Printer(program, annotations, FunctionTexts({several[0]: "batch"}, reuse=reuse), hidden)
     function = printer.function()
     return replace(function, lines=(PrintedLine(f"batch = {printer.shape_of(several[0])}"), *function.lines))
 
@@ -67,13 +73,20 @@ def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
 
 
 class _Printer:
-    def __init__(self, program: Program, annotations: Mapping[str, Code], texts: FunctionTexts) -> None:
+    def __init__(
+        self,
+        program: Program,
+        annotations: Mapping[str, Code],
+        texts: FunctionTexts,
+        taken: Iterable[str] = (),
+    ) -> None:
         self.program = program
         self.texts = texts
         self.annotations = annotations
         self.names: dict[Symbol, str] = {}
         self.forced: dict[Symbol, str] = {}
-        self.taken: set[str] = {*RECORDS, *texts.shape_names.values(), *_called(program.body)}
+        self.taken: set[str] = {*RECORDS, *texts.shape_names.values(), *called_functions(program.body)}
+        self.taken.update(taken)
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.there: frozenset[Symbol] = frozenset()
@@ -375,16 +388,6 @@ def _makes(value: Typed) -> bool:
     """Whether a statement makes a tensor of its own, as a computation gives it."""
     inner = value.args[0] if value.op == "store" else value
     return is_made(inner) and inner.type == value.type
-
-
-def _called(body: Iterable[Statement]) -> Iterable[str]:
-    """The functions that statements call, which no variable beside them can be called."""
-    for one in body:
-        if isinstance(one, Region):
-            yield from _called(one.body)
-            continue
-        values = (one.value,) if isinstance(one, Assign) else one.args
-        yield from (node.function.text for value in values for node in value.nodes if node.function)
 
 
 def _alike(one: Type, other: Type) -> bool:

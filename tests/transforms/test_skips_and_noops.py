@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
+from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, ConditionalSkip, TransformedEnv
 from specgen_runtime.transforms.around import SkipTransform
-from specgen_std.envs import CartPole
+from specgen_std.envs import CartPole, Pendulum
 from specgen_std.transforms import (
     FrameSkipTransform,
     InitTracker,
+    MultiAction,
     NoopResetEnv,
     RewardSum,
     StepCounter,
@@ -36,6 +39,14 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     files = generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, "around_case")
     with imported(files, "around_case", tmp_path_factory.mktemp("generated")):
         yield importlib.import_module("around_case.transforms")
+
+
+@pytest.fixture(scope="module")
+def skips(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    schema = Path(__file__).parent / "schemas" / "skips.yaml"
+    files = generate({"a.yaml": schema.read_text(encoding="utf-8")}, "skips_case")
+    with imported(files, "skips_case", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("skips_case.a")
 
 
 class FreezeCount(SkipTransform):
@@ -139,6 +150,96 @@ def test_a_skip_before_a_loop_is_asked_at_each_repetition(declared: ModuleType) 
         after["position"], walk_step(walk_step(root["position"], root["action"])[0], root["action"])[0]
     )
     assert after["step_count"].item() == 2
+
+
+def limited(skips: ModuleType, name: str) -> list[Any]:
+    """The classes of a chain."""
+    if name == "FrozenSums":
+        return [skips.Freeze(), StepCounter(), skips.Sums()]
+    return [StepCounter(), skips.Freeze(), skips.Freeze(far=4.0), MultiAction(4), FrameSkipTransform(2)]
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", ["FrozenSums", "FrozenSkip"])
+def test_loops_around_skips_are_as_in_chains(skips: ModuleType, name: str, batch: tuple[int, ...]) -> None:
+    found = []
+    for env in (
+        TransformedEnv(Pendulum(batch_size=batch), Compose(*limited(skips, name))),
+        getattr(skips, name)(batch_size=batch),
+    ):
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(2)
+        root, steps = env.reset(), []
+        for number in range(12):
+            step = env.step(env.rand_action(root))
+            steps.append(step.exclude("_carry", ("next", "_carry")))
+            root = env.step_mdp(step)
+            if number % 4 == 3:
+                rows = torch.zeros((*batch, 1), dtype=torch.bool)
+                rows.view(-1)[0] = True
+                root = env.reset(root.set("_reset", rows))
+        found.append(torch.stack(steps))
+    assert_identical(*found)
+
+
+def test_rows_that_stand_in_a_loop_fold_nothing(skips: ModuleType) -> None:
+    env = skips.FrozenSums(batch_size=(50,))
+    env.set_seed(0)
+    torch.manual_seed(0)
+    data = env.rollout(6)
+    after, length = data["next"], data["next", "length"].squeeze(-1)
+    assert {*length.flatten().tolist()} == {0, 1, 2, 3}
+    steps = after["step_count"].squeeze(-1) - data["step_count"].squeeze(-1)
+    assert torch.equal(steps, length)
+    stands = length == 0
+    assert torch.equal(after["observation"][stands], data["observation"][stands])
+    assert (after["reward"][stands] == 0).all()
+    torch.testing.assert_close(after["observation"][~stands], after["xs"].sum(-2)[~stands])
+    taken = torch.arange(3) < length[..., None]
+    rewards = after["rewards"].squeeze(-1)
+    assert ((rewards == 0) == ~taken).all()
+    best = rewards.masked_fill(~taken, -torch.inf).amax(-1)
+    assert torch.equal(after["reward"].squeeze(-1)[~stands], best[~stands])
+
+
+def test_a_fold_begins_where_a_row_steps_first(skips: ModuleType) -> None:
+    class Late(SkipTransform):
+        """Rows stand in another number of repetitions each, which only a class written by hand can say."""
+
+        asked = -1
+
+        def _skips(self, tensordict: TensorDictBase) -> Iterator[torch.Tensor]:
+            self.asked += 1
+            yield torch.tensor([self.asked < n for n in range(4)])
+
+    env = TransformedEnv(Pendulum(batch_size=(4,)), Compose(Late(), skips.Sums()))
+    root = env.rand_action(env.reset())
+    after = env.step(root.clone())["next"]
+    assert after["length"].flatten().tolist() == [3, 2, 1, 0]
+    rewards, state = [], root.clone()
+    for _ in range(3):
+        state = env.base_env.step(state)
+        rewards.append(state["next", "reward"])
+        state = env.base_env.step_mdp(state)
+    for row, length in enumerate((3, 2, 1)):
+        expected = [reward[row] for reward in rewards[:length]]
+        assert torch.equal(after["rewards"][row], torch.stack([torch.zeros(1)] * row + expected))
+        assert torch.equal(after["reward"][row], torch.stack(expected).amax(0))
+    assert torch.equal(after["observation"][3], root["observation"][3])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_simulator_stands_in_a_loop(skips: ModuleType, batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Counter(*batch), Compose(FreezeCount(5), MultiAction(4)))
+    root = env.reset()
+    root = env.step_mdp(env.step(env.rand_action(root)))
+    after = env.step(env.rand_action(root))["next"]
+    # a row whose end is 5 steps ends there; all others stand at 6
+    ends = env.base_env.ends.clamp(max=6)
+    assert torch.equal(after["count"], ends)
+    expected = torch.stack([torch.where(ends >= n, n, 0) for n in range(5, 9)], len(batch)).float()
+    assert torch.equal(after["rewards"], expected)
 
 
 @pytest.mark.parametrize("batch", BATCHES)

@@ -82,6 +82,7 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
     A row whose root-most done flag is set, or of which `_until` says so, has stopped: it keeps every entry.
     Environments whose state is in the tensordict compute all repetitions, so that random numbers don't depend on
     what happens; others are given a `_step` mask of the rows that go on, and are left when all have stopped.
+    A row that a transform before leaves out takes none of them: nothing is folded, collected or counted of it then.
 
     A subclass writes `_repetitions` and those of the other hooks that it needs. Each of them runs over the records
     of keys.
@@ -163,25 +164,28 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         given: Tensor | None = peek(tensordict, "_step")
         root = tensordict.copy()
         self._act(tensordict, root, 0, False)
-        following = inner.step(root)
+        following, moved = inner.step_rows(root)
         folded = following.select(*folds)
         going = ~(inner.done_rows(following) | self._stops(tensordict, following, 0))
-        taken = torch.ones_like(going, dtype=torch.int64)
-        collected = [self._collected(tensordict, following, None, 0)] if collects else []
+        taken = (torch.ones_like(going) if moved is None else moved).to(torch.int64)
+        collected = [self._collected(tensordict, following, moved, 0)] if collects else []
         for nth in range(1, count):
             root = inner.next_root(root, following)
             self._act(tensordict, root, nth, False)
             if not inner.computes and not self._choose_rows(root, going, given, inner):
                 break
-            latest = inner.step(root)
+            latest, moved = inner.step_rows(root)
+            stepped = going if moved is None else going & moved
             combined = latest.select(*folds)
             combined.update(folded)
             self._fold(tensordict, latest, folded, combined, nth)
-            _write_rows(folded, combined, going)
+            if moved is not None:
+                _write_rows(combined, latest, taken == 0)  # a fold begins where a row steps first
+            _write_rows(folded, combined, stepped)
             if collects:
-                collected.append(self._collected(tensordict, latest, going, nth))
-            inner.write_rows(following, latest, going)
-            taken = taken + going
+                collected.append(self._collected(tensordict, latest, stepped, nth))
+            inner.write_rows(following, latest, stepped)
+            taken = taken + stepped
             going = going & ~(inner.done_rows(following) | self._stops(tensordict, latest, nth))
         return self._completed(tensordict, following, folded, collected, taken)
 
@@ -205,14 +209,14 @@ class RepeatTransform(AroundTransform[Row, InverseRow]):
         return True
 
     def _collected(
-        self, tensordict: TensorDictBase, following: TensorDictBase, going: Tensor | None, nth: int
+        self, tensordict: TensorDictBase, following: TensorDictBase, stepped: Tensor | None, nth: int
     ) -> TensorDictBase:
         made = following.empty()
         self._collect(tensordict, following, made, nth)
         for key, place in self._stacked_keys():
             made.set(place, self._require(following, key))
-        if going is not None:
-            _write_rows(made, made.apply(torch.zeros_like), ~going)
+        if stepped is not None:
+            _write_rows(made, made.apply(torch.zeros_like), ~stepped)
         return made
 
     def _stacked_keys(self) -> Iterator[tuple[NestedKey, NestedKey]]:

@@ -93,6 +93,18 @@ class InnerEnv:
         Returns:
             What becomes `"next"`: observations, rewards and done flags.
         """
+        return self.step_rows(tensordict)[0]
+
+    def step_rows(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, Tensor | None]:
+        """One step, and which rows take it; see `step`.
+
+        Args:
+            tensordict: see `step`.
+
+        Returns:
+            What becomes `"next"`, and a bool of the batch size: the rows that no transform of this part leaves out. None
+            is all.
+        """
         whole = self._whole
         stages = whole._stages()
         private = stages.private_state if self._before is None else {}
@@ -103,12 +115,14 @@ class InnerEnv:
                 inner = entry._inv_call(inner)
             for key, place in private.items():
                 inner.set(key, tensordict.get(place))
-        mask = None
+        mask = moved = None
         if self._inverting and peek(inner, "_step") is not peek(tensordict, "_step"):
             # A transform says who steps: it and those beside it see nothing of the others, either.
-            mask, skip = begin_partial(self.env, tensordict.copy().set("_step", inner.pop("_step")))
+            moved = inner.pop("_step")
+            mask, skip = begin_partial(self.env, tensordict.copy().set("_step", moved))
+            moved = moved.reshape(tensordict.batch_size)
             if skip is not None:
-                return skip
+                return skip, moved
             if mask is not None:
                 inner.set("_step", mask)
         following: Any
@@ -130,7 +144,7 @@ class InnerEnv:
         if mask is not None:
             complete_step(self.env, following)
             following = keep_others(self.layout, tensordict, following, mask)
-        return following
+        return following, moved
 
     def reset(
         self, given: TensorDictBase | None, request: TensorDictBase | None, **kwargs: Any

@@ -31,6 +31,8 @@ from specgen.program.walk import known, read, reads, reads_symbol, rewritten, st
 from specgen.values import replace
 
 _FLAG = Type("bool", (), col=True)
+_STILL = "rows that stand still"
+"""No key is called so."""
 
 
 def apply_around(state: ChainState, instance: Instance) -> None:
@@ -41,8 +43,8 @@ def apply_around(state: ChainState, instance: Instance) -> None:
         for index in range(len(instance.rows)):
             state.skips += skipped_rows(state, instance, index)
     else:
-        stand_still(state, instance.entries)
-        _Loop(state, instance).apply()
+        still = stand_still(state, instance.entries)
+        _Loop(state, instance, still).apply()
     apply_transform(state, instance)  # its map, of what there is then
 
 
@@ -50,6 +52,8 @@ class _Loop:
     """The step of a chain so far as the body of a loop.
 
     Attributes:
+        still: the rows that stand still in a repetition, where the step of the chain so far leaves out some: of them nothing
+            is folded, collected or counted.
         leaves: whether it is left when its row has stopped: the environment keeps its state to itself.
         program: one step, as it is printed; its outputs are the cells and rewards after it.
         after: these, by name.
@@ -61,7 +65,7 @@ class _Loop:
             repetition after another is given stand in it.
     """
 
-    def __init__(self, state: ChainState, instance: Instance) -> None:
+    def __init__(self, state: ChainState, instance: Instance, still: Symbol | None) -> None:
         self.state = state
         self.instance = instance
         self.origin = f"{state.path}.transforms[{instance.position}]"
@@ -70,8 +74,9 @@ class _Loop:
         self.leaves = state.chain.env.value.keeps_state
         inside = [count for at, count in state.acting.items() if at <= instance.position]
         self.start = min([state.acted, *inside])
-        self.program = self._step()
+        self.program = self._step(still)
         self.after = {output.name: output.symbol for output in self.program.outputs}
+        self.still = self.after.get(_STILL)
         self.carried: list[Carried] = []
         self.firsts: list[Statement] = []
         self.behind: list[Statement] = []
@@ -83,6 +88,9 @@ class _Loop:
         inner, results = self._carry_cells()
         folded = folded_entries(self.instance)
         values = self._carry_values(dict.fromkeys((*self.rewards, *folded)))
+        stood = (
+            self._never_moved() if self.still is not None and folded.keys() - self.rewards.keys() else None
+        )
         over = self._over_so_far()
         collected = self._collected(over)
         mask = self._mask(over)
@@ -106,16 +114,18 @@ class _Loop:
         observe_again(state, self.origin)
         for name, entry in folded.items():
             if name not in self.rewards:
-                self._record(entry, values[name], state.views["reset"][name])
+                self._record(entry, values[name], state.views["reset"][name], stood)
         for entry, value in collected:
             self._record(entry, value, None)
 
-    def _step(self) -> Program:
+    def _step(self, still: Symbol | None) -> Program:
         """One step of the chain so far; what it reads at the root is computed of what it is given."""
         state = self.state
         seen = {entry.dotted for row in self.instance.rows for entry in row.inputs.values()}
         wanted = {f"cell {index}": state.after(one) for index, one in enumerate(state.cells)}
         wanted |= {n: symbol for n, symbol in state.views["next"].items() if n in seen | self.rewards.keys()}
+        if still is not None:
+            wanted[_STILL] = still
         copies: dict[Symbol, Typed] = {}
         body = copied(state.bodies["now"].statements, copies, self.origin, "now")
         inside = state.bodies["next"].statements[self.start :]
@@ -168,7 +178,28 @@ class _Loop:
             for role, name in folded.items():
                 ends[name] = self._symbol("folded", f"value.{name}.{index}", self.after[name])
                 self.behind.append(Assign(ends[name], store(values[role], ends[name].type), self.origin))
+        if self.still is not None:
+            ends = {
+                name: self._unless_still(f"value.{name}", so_far[name], end) for name, end in ends.items()
+            }
         return {name: self._carry(f"value.{name}", so_far[name], nothing[name], ends[name]) for name in names}
+
+    def _unless_still(self, place: str, before: Symbol, after: Symbol) -> Symbol:
+        """A value behind a repetition: in the rows that stand still in it, what was before it."""
+        assert self.still is not None
+        kept = self._symbol("moved", place, after)
+        self.behind.append(Assign(kept, store(where(self.still, before, after), kept.type), self.origin))
+        return kept
+
+    def _never_moved(self) -> Symbol:
+        """The rows that stand still in all repetitions."""
+        assert self.still is not None
+        so_far = Symbol(f"{self.origin}.each.stood", "stood", _FLAG, full("bool"))
+        first, after = self._symbol("first", "stood", so_far), self._symbol("all", "stood", so_far)
+        self.firsts.append(Assign(first, store(known(True), _FLAG)))
+        both = Typed("and", _FLAG, full("bool"), (read(so_far), read(self.still)), builtin=TABLE["and"])
+        self.behind.append(Assign(after, store(both, _FLAG), self.origin))
+        return self._carry("stood", so_far, read(first), after)
 
     def _carry(self, place: str, each: Symbol, init: Typed, end: Symbol) -> Symbol:
         """Hand on a value; what it is behind the loop."""
@@ -205,6 +236,8 @@ class _Loop:
                     kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
                     nothing = self._nothing(place, kept).symbol
                     assert nothing is not None
+                    if self.still is not None:
+                        made = self._unless_still(place, nothing, made)
                     self.behind.append(Assign(kept, store(where(over, nothing, made), one), self.origin))
                 whole = Symbol(
                     f"{self.origin}.{place}", entry.name, entry.type, entry.spec.interval, "next", entry.key
@@ -216,13 +249,22 @@ class _Loop:
                 so_far = Symbol(f"{self.origin}.each.taken{index}", entry.name, entry.type, full("int64"))
                 more = self._symbol("more", f"taken{index}", so_far)
                 self.behind.append(Assign(more, store(_one_more(so_far), more.type), self.origin))
+                if self.still is not None:
+                    more = self._unless_still(f"taken{index}", so_far, more)
                 found.append(
                     (entry, self._carry(f"taken{index}", so_far, self._nothing("taken", so_far), more))
                 )
         return found
 
-    def _record(self, entry: Entry, value: Symbol, first: Symbol | None) -> None:
-        """Let a key have a value after the step that nobody can compute of the state; `first` is that of a reset."""
+    def _record(self, entry: Entry, value: Symbol, first: Symbol | None, stood: Symbol | None = None) -> None:
+        """Let a key have a value after the step that nobody can compute of the state.
+
+        Args:
+            entry: the key.
+            value: what it has after the step.
+            first: what it has at a reset.
+            stood: the rows that keep what they had.
+        """
         state, name = self.state, entry.dotted
         state.views["next"][name] = value
         if entry.role == "reward":
@@ -242,6 +284,10 @@ class _Loop:
         now = Symbol(
             f"{state.path}.cells.{place}", entry.name, entry.type, entry.spec.interval, "now", entry.key
         )
+        if stood is not None:
+            kept = self._symbol("stood", f"value.{name}", value)
+            state.bodies["next"].add(kept, store(where(stood, now, value), kept.type), self.origin)
+            state.views["next"][name] = value = kept
         state.see(name, reset=made, now=now)
         state.cells.append(
             ChainCell(Cell(entry.name, now, made, value, entry.key), entry, self.instance.position)

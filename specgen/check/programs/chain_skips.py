@@ -17,13 +17,18 @@ from specgen.program.walk import known, store, where
 _FLAG = Type("bool", (), col=True)
 
 
-def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:
+def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> Symbol | None:
     """Keep every entry of the rows that the transforms so far leave out, with a reward of 0.
 
-    `entries` are those that have come so far.
+    Args:
+        state: the chain so far.
+        entries: those that have come so far.
+
+    Returns:
+        A flag of these rows; None where no transform leaves out any.
     """
     if not state.skips:
-        return
+        return None
     step = state.bodies["next"]
     rows, *others = state.skips
     state.skips = []
@@ -38,6 +43,7 @@ def stand_still(state: ChainState, entries: Mapping[str, Entry]) -> None:
         value = store(where(rows, nothing, symbol), symbol.type)
         state.views["next"][name] = step.add(_another(step, symbol, "kept"), value)
     observe_again(state, f"standing{len(step.statements)}")
+    return rows
 
 
 def skipped_rows(state: ChainState, instance: Instance, index: int) -> list[Symbol]:
