@@ -277,7 +277,7 @@ def _infer_select(site: Site) -> Typed | None:
         site.fail(rules.INDEX_UNPROVEN, message, at=index)
         return None
     named = index.interval.known_size
-    if isinstance(named, Sym) and size is not None and at_most(size, named):
+    if isinstance(named, Sym) and isinstance(size, int | Sym) and at_most(size, named):
         message = f"element {named} is not in a dimension of {size}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index, help=f"the last one is {size - 1}")
         return None

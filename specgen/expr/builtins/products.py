@@ -104,7 +104,7 @@ def in_range(site: Site, index: Typed, size: Dim, what: str, instead: str | None
     shown = f" {verb} {int(worst)}" if abs(worst) < 2**31 else " can be anything"
     named = index.interval.known_size
     if isinstance(named, Sym) and (limits(named)[1] < 0 or at_most(size, named)):
-        help = "the first one is 0" if limits(named)[1] < 0 else "the last one is -1"
+        help = "the first one is 0" if limits(named)[1] < 0 else f"the last one is {size - 1}"
         message = f"`{text}` is outside 0 to {size - 1} of {what}"
         site.fail(rules.INDEX_UNPROVEN, message, at=index, help=help)
         return None
