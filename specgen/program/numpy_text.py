@@ -63,10 +63,7 @@ def print_row(program: Program, taken: Collection[str] = ()) -> PrintedRow | Non
         program: straight-line, with outputs of one dimension or more, a trailing 1 included.
         taken: names that mean something else.
     """
-    try:
-        return _printed(program, taken, _Printer.row)
-    except _OnlyTorchError:
-        return None
+    return _printed(program, taken, _Printer.row)
 
 
 def print_update(program: Program, taken: Collection[str] = ()) -> PrintedRow | None:
@@ -78,16 +75,18 @@ def print_update(program: Program, taken: Collection[str] = ()) -> PrintedRow | 
         program: of what a transform learns.
         taken: names that mean something else.
     """
-    try:
-        return _printed(program, taken, _Printer.update)
-    except _OnlyTorchError:
-        return None
+    return _printed(program, taken, _Printer.update)
 
 
-def _printed(program: Program, taken: Collection[str], of: Callable[[_Printer], PrintedRow]) -> PrintedRow:
+def _printed(
+    program: Program, taken: Collection[str], of: Callable[[_Printer], PrintedRow]
+) -> PrintedRow | None:
     """What `of` prints; once more where a variable would hide a function of Python's that is called."""
     printer = _Printer(program, taken)
-    made = of(printer)
+    try:
+        made = of(printer)
+    except _OnlyTorchError:
+        return None
     hidden = hidden_builtins((text for text, _ in made.lines), printer.names.values())
     return of(_Printer(program, (*taken, *hidden))) if hidden else made
 
