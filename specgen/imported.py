@@ -192,8 +192,10 @@ _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",
     "action_index",
+    "as_choice_network",
     "as_qvalue_ensemble",
     "as_qvalue_network",
+    "choice_indices",
 )
 _RUNTIME_LLM = (
     "KLComputation",

@@ -274,4 +274,6 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
     yield from ("is_random_policy" if one.certain else "as_policy" for one in plan.networks if one.policy)
-    yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)
+    for network in valued:
+        plain = "as_choice_network" if network.choices else "as_qvalue_network"
+        yield "as_qvalue_ensemble" if network.members else plain

@@ -54,6 +54,8 @@ class Network(Declaration):
         trains: whether gradients reach its parameters.
         qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
             action is read as their index, however it is stored.
+        choices: whether that action makes several choices: it writes a row of values for each of them, and the action is read
+            as an index of each.
         in_: what it reads (`in`), by default; the network that the user gives decides.
         out: what it writes: the role of each key, with its type.
         ensemble: the parameter that says how many members it has; an axis of that many in expressions.
@@ -71,6 +73,7 @@ class Network(Declaration):
     plain: Annotated[bool | Literal["delta"], Field(union_mode="left_to_right")] = False
     trains: bool = True
     qvalue: str | None = None
+    choices: bool = False
     in_: Droppable[list[str]] = Field(default_factory=list, alias="in")
     out: Droppable[dict[str, str]] = Field(default_factory=dict)
     ensemble: str | None = None

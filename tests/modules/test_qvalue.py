@@ -60,7 +60,7 @@ def test_several_choices_refuses() -> None:
     with pytest.raises(ValueError, match=r"must be positive integers, one of each choice, got \[2, 0\]"):
         QValueModule("mult-one-hot", var_nums=[2, 0])
     with pytest.raises(
-        ValueError, match="var_nums are of 'mult-one-hot' actions, but action_space is 'one_hot'"
+        ValueError, match="var_nums are of actions of several choices, but action_space is 'one_hot'"
     ):
         QValueModule("one-hot", var_nums=[2, 3])
     with pytest.raises(
@@ -149,7 +149,9 @@ def test_action_space() -> None:
     assert find_action_space(Composite(action=Categorical(3))) == "categorical"
     with pytest.raises(ValueError, match=r"Unbounded.* has no values"):
         find_action_space(Unbounded(3))
-    with pytest.raises(ValueError, match="must be 'one-hot', 'mult-one-hot' or 'categorical'"):
+    with pytest.raises(
+        ValueError, match="must be 'one-hot', 'mult-one-hot', 'categorical' or 'multi-categorical'"
+    ):
         find_action_space("discrete")
     with pytest.raises(KeyError, match="no entry 'action'"):
         find_action_space(Composite(move=Categorical(3)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import specgen_std.losses
 import torch
-from specgen_runtime.modules import DistributionalQValueActor, QMixer, QuantileQValueActor
+from specgen_runtime.modules import DistributionalQValueActor, QMixer, QuantileQValueActor, QValueActor
 from specgen_runtime.objectives import LossModule
 from tensordict import TensorDict
 from tensordict.nn import (
@@ -39,8 +39,11 @@ CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 OF_TOKENS = {"GRPOLoss", "DAPO", "CISPOLoss", "SFTLoss", "DistillationLoss"}
 """Losses of language models."""
 
-OWN = {"QRDQNLoss"}
+OWN = {"BranchingDQNLoss", "QRDQNLoss"}
 """Losses that TorchRL does not have."""
+
+CHOICES = (2, 3)
+"""How many values each choice has, of the loss of an action that makes several."""
 
 VALUES = {"DQNLoss": "action_value", "DiscreteCQLLoss": "action_value", "DDPGLoss": "state_action_value"}
 """What `value_network` writes, where it is not the value of a state."""
@@ -153,6 +156,8 @@ def network(loss: str, name: str) -> nn.Module:
         )
     if name == "actor_network":
         return policy(loss)
+    if loss == "BranchingDQNLoss":
+        return QValueActor(layers(N_OBS, 2 + 3), action_space="multi-categorical", var_nums=CHOICES)
     if loss == "QMixerLoss" and name == "local_value_network":
         return TensorDictModule(
             layers(N_OBS, N_ACT), in_keys=[("agents", "observation")], out_keys=[("agents", "action_value")]
@@ -238,6 +243,8 @@ def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
     action = torch.tanh(normal(N_ACT))
     if loss in DISCRETE:
         action = torch.nn.functional.one_hot(action.argmax(-1), N_ACT)
+    if loss == "BranchingDQNLoss":
+        action = torch.stack([torch.randint(n, shape, generator=generator) for n in CHOICES], -1)
     return TensorDict(
         {
             "observation": normal(N_OBS),

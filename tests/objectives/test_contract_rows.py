@@ -107,7 +107,7 @@ def test_what_is_no_network_is_named(cls: type[LossModule]) -> None:
             cls(*given.values(), **KEYWORDS.get(cls.__name__, {}))
         of_scores = ("local_value_network", "qvalue_network", "value_network")
         scores = next((one for one in of_scores if one in given), None)
-        discrete = {*every_loss.DISCRETE, "QMixerLoss"}
+        discrete = {*every_loss.DISCRETE, "BranchingDQNLoss", "QMixerLoss"}
         if cls.__name__ in OF_TENSORS or (cls.__name__ in discrete and name == scores):
             continue
         given[name] = nn.Linear(every_loss.N_OBS, 1)

@@ -41,6 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*arget.*updater.*")
 FORMULAS = {
     "A2CLoss": "test_papers_of_policies.test_a2c",
     "BCLoss": "test_behavior_cloning.test_the_formulas",
+    "BranchingDQNLoss": "test_branching_dqn.test_the_formula",
     "CISPOLoss": "test_grpo.test_formulas",
     "CQLLoss": "test_cql.test_the_formula",
     "ClipPPOLoss": "test_papers_of_policies.test_ppo",

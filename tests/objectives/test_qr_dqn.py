@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.modules import DistributionalQValueActor, QuantileQValueActor
+from specgen_runtime.modules import DistributionalQValueActor, QuantileQValueActor, QValueActor
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.specs import MultiOneHot
 from specgen_std.losses.dqn import DistributionalDQNLoss, QRDQNLoss
@@ -218,3 +218,13 @@ def test_several_choices_at_once() -> None:
     torch.testing.assert_close(
         QRDQNLoss(actor)(data)["loss"].detach(), expected, rtol=1e-6, atol=1e-6, check_dtype=False
     )
+
+
+def test_a_network_without_quantiles_is_named() -> None:
+    """One value for each action lacks a dimension, also where a batch has as many samples as there are actions."""
+    for size in (6, N_ACT):
+        with pytest.raises(
+            RuntimeError,
+            match=rf"'action_value', the action_value, is \[{size}, quantiles, n_actions\] of a batch",
+        ):
+            QRDQNLoss(QValueActor(linear(N_OBS, N_ACT, 20), action_space="categorical"))(batch(size))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=70ae339ba4e2993e583c06f3e0f8e42761afd8d127f7c9e14acc86b2ecb060ad
+# specgen: sha256=2db375d4f186dc6726871a549c4b8024c5971b00e2839aa868b15cdc0ddde43d
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -16,8 +16,9 @@ from .decision_transformer import (
 )
 from .distillation import DistillationLoss, DistillationLossOutput, DistillationLossTerms
 from .dqn import (
-    DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
-    DistributionalDQNLossTerms, QRDQNLoss, QRDQNLossOutput, QRDQNLossTerms,
+    BranchingDQNLoss, BranchingDQNLossOutput, BranchingDQNLossTerms, DQNLoss, DQNLossOutput, DQNLossTerms,
+    DistributionalDQNLoss, DistributionalDQNLossOutput, DistributionalDQNLossTerms, QRDQNLoss,
+    QRDQNLossOutput, QRDQNLossTerms,
 )
 from .gail import GAILLoss, GAILLossOutput, GAILLossTerms
 from .grpo import (
@@ -56,24 +57,25 @@ from .td3 import (
 
 __all__ = [
     "DAPO", "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
-    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
-    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms",
-    "CrossQActorTerms", "CrossQLoss", "CrossQLossOutput", "CrossQQvalueTerms", "DAPOOutput", "DAPOTerms",
-    "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
-    "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
-    "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
-    "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "DistillationLoss", "DistillationLossOutput", "DistillationLossTerms",
-    "DistributionalDQNLoss", "DistributionalDQNLossOutput", "DistributionalDQNLossTerms", "GAILLoss",
-    "GAILLossOutput", "GAILLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
-    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
-    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
-    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
-    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
-    "PPOObjectiveTerms", "QMixerLoss", "QMixerLossOutput", "QMixerLossTerms", "QRDQNLoss", "QRDQNLossOutput",
-    "QRDQNLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
-    "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
-    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
-    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "BCLossTerms", "BranchingDQNLoss", "BranchingDQNLossOutput", "BranchingDQNLossTerms", "CISPOLoss",
+    "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput", "CQLLossTerms", "ClipPPOCriticTerms",
+    "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "CrossQActorTerms", "CrossQLoss",
+    "CrossQLossOutput", "CrossQQvalueTerms", "DAPOOutput", "DAPOTerms", "DDPGActorTerms", "DDPGLoss",
+    "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
+    "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
+    "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms",
+    "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms",
+    "DistillationLoss", "DistillationLossOutput", "DistillationLossTerms", "DistributionalDQNLoss",
+    "DistributionalDQNLossOutput", "DistributionalDQNLossTerms", "GAILLoss", "GAILLossOutput",
+    "GAILLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
+    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
+    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
+    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "QMixerLoss",
+    "QMixerLossOutput", "QMixerLossTerms", "QRDQNLoss", "QRDQNLossOutput", "QRDQNLossTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput", "RNDLossTerms", "ReinforceActorTerms",
+    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
+    "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
+    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
+    "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=327846b8f05efec7babd078f7f84fb97d5b24bb04f998df7fce2ddabdb3961cf
+# specgen: sha256=0e49c62cf207f56a3fb3ccacdb9e4684a162333007bf658413e081c34f98d632
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ class DiscreteCQLLoss(LossModule):
             loss_function: how the distance to the target is measured. Defaults to "l2".
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
-            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
-                default what the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical",
+                "multi-categorical" or their spec; by default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the

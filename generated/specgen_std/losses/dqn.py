@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e8cbb2a26625920c6ce96be9656647a4c82412120b2a071b086e46e9af89a220
+# specgen: sha256=4578fcd5267c16d90c4ac83672fd0a62287af5afaddba979fede22fdd6b7cd2c
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
+from specgen_runtime.modules import (
+    ActionSpace, ActionSpaceName, action_index, as_choice_network, as_qvalue_network, choice_indices,
+)
 from specgen_runtime.objectives import (
-    Coefficient, LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss,
-    network_buffer, next_key, not_none, project,
+    Coefficient, LossModule, LossPart, Reduction, ValueEstimators, add_coefficient, check_support,
+    distance_loss, network_buffer, next_key, not_none, project,
 )
 from specgen_runtime.params import float_param
 from specgen_runtime.specs import TensorSpec
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
-    "DistributionalDQNLossTerms", "QRDQNLoss", "QRDQNLossOutput", "QRDQNLossTerms",
+    "BranchingDQNLoss", "BranchingDQNLossOutput", "BranchingDQNLossTerms", "DQNLoss", "DQNLossOutput",
+    "DQNLossTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput", "DistributionalDQNLossTerms",
+    "QRDQNLoss", "QRDQNLossOutput", "QRDQNLossTerms",
 ]
 
 
@@ -144,8 +147,8 @@ class DQNLoss(LossModule):
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
             double_dqn: let the trained network choose the next action. Defaults to False.
-            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
-                default what the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical",
+                "multi-categorical" or their spec; by default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -231,6 +234,223 @@ class DQNLoss(LossModule):
         @overload
         def __call__(self, **inputs: Tensor) -> Tensor: ...
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
+class BranchingDQNLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the sum of the absolute temporal-difference errors of the choices"""
+
+
+def branching_dqn_loss(
+    q: Tensor, next_q: Tensor, choosing_q: Tensor | None, action: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    double_dqn: bool,
+) -> BranchingDQNLossTerms:
+    """The terms of `BranchingDQNLoss`, one value per sample.
+
+    Args:
+        q: float32 [*batch, choices, n_actions], from `value_network`.
+        next_q: float32 [*batch, choices, n_actions], from `value_network`.
+        choosing_q: float32 [*batch, choices, n_actions], from `value_network`; needed where double_dqn.
+        action: int64 [*batch, choices]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+        double_dqn: let the trained network choose the next action.
+    """
+    # losses.BranchingDQNLoss.let
+    chosen = torch.gather(q, -1, action.unsqueeze(-1)).squeeze(-1)
+    with torch.no_grad():
+        next_value = (
+            torch.gather(next_q, -1, not_none(choosing_q).argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
+            if double_dqn
+            else next_q.amax(dim=-1)
+        ).mean(dim=-1)
+        target = value_estimate(next_value).detach()
+    # losses.BranchingDQNLoss.terms
+    loss = distance_loss(chosen, target.unsqueeze(-1).tile((chosen.shape[-1],)), loss_function).mean(dim=-1)
+    # losses.BranchingDQNLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(chosen - target.unsqueeze(-1)).sum(dim=-1).unsqueeze(-1)
+    return BranchingDQNLossTerms(loss=loss, priority=priority)
+
+
+class BranchingDQNLoss(DQNLoss):
+    """The loss of deep Q-learning of an action that makes several choices at once (Tavakoli et al. 2018):
+    the values of what was chosen move towards one return, which all choices share. Its value of the
+    next state is the mean over the choices of the values of the greedy ones, and the loss is the mean
+    over the choices. A network has as many values as the choices have together, where all combinations
+    would have their product.
+
+    `loss` trains `value_network`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the sum of the absolute temporal-difference errors of the choices
+        priority_weight: priority_weight; importance weights of the samples
+        value: chosen_action_value; for the value estimator
+        advantage: advantage; for the value estimator
+        value_target: value_target; for the value estimator
+        action_value: action_value; written by value_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(DQNLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        value: NestedKey = "chosen_action_value"
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        action_value: NestedKey = "action_value"
+
+    default_value_estimator = ValueEstimators.TD0
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    value_role = "value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 2}
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    ranges: ClassVar[Mapping[str, NumberRange]] = {}
+    reads_next = True
+    out_keys: ClassVar[list[str]] = ["loss"]
+    parts: ClassVar[Mapping[str, LossPart]] = {}
+
+    value_network: TensorDictModuleBase
+    value_network_params: TensorDictParams
+    target_value_network_params: TensorDictParams
+    loss_function: Literal["l2", "l1", "smooth_l1"]
+    delay_value: bool
+    double_dqn: bool
+    action_space: ActionSpace
+    var_nums: tuple[int, ...] | None
+
+    def __init__(
+        self, value_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
+        delay_value: bool = True, double_dqn: bool = True,
+        action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        """The loss of deep Q-learning of an action that makes several choices at once (Tavakoli et al. 2018):
+        the values of what was chosen move towards one return, which all choices share.
+
+        Args:
+            value_network: the values of each choice, side by side; a `QValueActor` whose actions are
+                "mult-one-hot" or "multi-categorical", or a plain module from `observation` to them.
+            loss_function: how the distance to the target is measured. Defaults to "l2".
+            delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
+                Defaults to True.
+            double_dqn: let the trained network choose the next action. Defaults to True.
+            action_space: how actions are stored, "mult-one-hot", "multi-categorical" or their spec; by
+                default what the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
+
+        Raises:
+            TypeError: if a network is not a module.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        LossModule.__init__(self)
+        if loss_function not in ("l2", "l1", "smooth_l1"):
+            raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if double_dqn and not delay_value:
+            raise ValueError("double_dqn=True needs delay_value=True")
+        self.loss_function = loss_function
+        self.delay_value = delay_value
+        self.double_dqn = double_dqn
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        network, self.action_space, self.var_nums = as_choice_network(
+            value_network, action_space, self.tensor_keys.action
+        )
+        self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        self._place_buffers(device)
+        self.make_value_estimator()
+
+    def _is_returned(self, name: str) -> bool:
+        return True
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            keys.action,
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        value_network = self.functional_network("value_network")
+        # losses.BranchingDQNLoss.let
+        q = self._array(
+            value_network.live(tensordict, keys.action_value),
+            tensordict,
+            keys.action_value,
+            "action_value",
+            ("choices", "n_actions"),
+        )
+        with torch.no_grad():
+            next_q = value_network.target(next_tensordict, keys.action_value)
+            choosing_q = value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else None
+        terms = branching_dqn_loss(
+            q,
+            next_q,
+            choosing_q,
+            choice_indices(
+                self._read(tensordict, keys.action, "action"), q, self.action_space, not_none(self.var_nums)
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+            double_dqn=self.double_dqn,
+        )
+        self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> BranchingDQNLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ...,
+            advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ...,
+            action_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> BranchingDQNLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> Tensor: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class DistributionalDQNLossTerms(NamedTuple):
@@ -348,8 +568,8 @@ class DistributionalDQNLoss(LossModule):
             gamma: the discount of one step. Defaults to 0.99, >= 0, <= 1.
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
-            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
-                default what the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical",
+                "multi-categorical" or their spec; by default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -401,7 +621,13 @@ class DistributionalDQNLoss(LossModule):
         # losses.DistributionalDQNLoss.networks
         support = network_buffer(self, "value_network", "support")
         # losses.DistributionalDQNLoss.let
-        log_p = value_network.live(tensordict, keys.action_value)
+        log_p = self._array(
+            value_network.live(tensordict, keys.action_value),
+            tensordict,
+            keys.action_value,
+            "action_value",
+            ("atoms", "n_actions"),
+        )
         with torch.no_grad():
             value_network_frozen_next = value_network.frozen(next_tensordict, keys.action_value)
             next_log_p = value_network.target(next_tensordict, keys.action_value)
@@ -581,8 +807,8 @@ class QRDQNLoss(LossModule):
                 Defaults to True.
             kappa: the distance up to which errors count squared. Defaults to 1.0, >= 0.
             double_dqn: let the trained network choose the next action. Defaults to False.
-            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
-                default what the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical",
+                "multi-categorical" or their spec; by default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -636,7 +862,13 @@ class QRDQNLoss(LossModule):
         next_tensordict = self._next(tensordict)
         value_network = self.functional_network("value_network")
         # losses.QRDQNLoss.let
-        value_network_now = value_network.live(tensordict, keys.action_value)
+        value_network_now = self._array(
+            value_network.live(tensordict, keys.action_value),
+            tensordict,
+            keys.action_value,
+            "action_value",
+            ("quantiles", "n_actions"),
+        )
         with torch.no_grad():
             next_quantiles = value_network.target(next_tensordict, keys.action_value)
             choosing = (
@@ -695,6 +927,12 @@ if TYPE_CHECKING:
     ]):
         """What `DQNLoss` returns."""
 
+    class BranchingDQNLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss"], Float[Tensor, "*batch"],
+    ]):
+        """What `BranchingDQNLoss` returns."""
+
     class DistributionalDQNLossOutput(TypedTensorDict[
         Never,
         Literal["loss"], Float[Tensor, "*batch"],
@@ -708,4 +946,4 @@ if TYPE_CHECKING:
         """What `QRDQNLoss` returns."""
 
 else:
-    DQNLossOutput = DistributionalDQNLossOutput = QRDQNLossOutput = TensorDict
+    DQNLossOutput = BranchingDQNLossOutput = DistributionalDQNLossOutput = QRDQNLossOutput = TensorDict

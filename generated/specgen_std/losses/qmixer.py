@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ca611eeb22c44dd4bb7311dfa965a7c0c9ec0a4b333b801e53b33a9640895b8
+# specgen: sha256=73d6c023dcb853fbaf52599cd85110a2c5a2a0d25d885ec539ecbd6976ffed7a
 """Values of the actions of agents, mixed into that of their team."""
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class QMixerLoss(LossModule):
             loss_function: how the distance to the target is measured. Defaults to "l2".
             delay_value: give both networks target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
-            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
-                default what the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical",
+                "multi-categorical" or their spec; by default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -197,7 +197,13 @@ class QMixerLoss(LossModule):
         local_value_network = self.functional_network("local_value_network")
         mixer_network = self.functional_network("mixer_network")
         # losses.QMixerLoss.let
-        q = local_value_network.live(tensordict, keys.action_value)
+        q = self._array(
+            local_value_network.live(tensordict, keys.action_value),
+            tensordict,
+            keys.action_value,
+            "action_value",
+            ("agents", "n_actions"),
+        )
         with torch.no_grad():
             next_q = local_value_network.target(next_tensordict, keys.action_value)
         terms = q_mixer_loss(

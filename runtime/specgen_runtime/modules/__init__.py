@@ -1,6 +1,12 @@
 """Networks, policies and exploration as modules, most of them of tensordicts."""
 
-from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.action_space import (
+    ActionSpace,
+    ActionSpaceName,
+    action_index,
+    choice_indices,
+    find_action_space,
+)
 from specgen_runtime.modules.actors import (
     Actor,
     ActorCriticOperator,
@@ -72,7 +78,7 @@ from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.quantile_qvalue import QuantileQValueActor, QuantileQValueModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
-from specgen_runtime.modules.qvalue_networks import as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.qvalue_networks import as_choice_network, as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.random_policy import RandomPolicy
 from specgen_runtime.modules.recurrent.cells import GRUCell, LSTMCell
 from specgen_runtime.modules.recurrent.gru import GRUModule
@@ -181,8 +187,10 @@ __all__ = [
     "ValueOperator",
     "VmapModule",
     "action_index",
+    "as_choice_network",
     "as_qvalue_ensemble",
     "as_qvalue_network",
+    "choice_indices",
     "find_action_space",
     "gSDEModule",
     "get_primers_from_module",

@@ -1,4 +1,4 @@
-"""Converts discrete actions, stored as classes, one-hot or as several one-hot vectors, to indices and back."""
+"""Converts discrete actions, stored as a class or one-hot, or as several of either side by side, to indices and back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
+from specgen_runtime.modules.choices import split_choices
 from specgen_runtime.modules.distributions.categorical import index_of, one_hot
-from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
+from specgen_runtime.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
-ActionSpace: TypeAlias = Literal["one_hot", "mult_one_hot", "categorical"]
+ActionSpace: TypeAlias = Literal["one_hot", "mult_one_hot", "categorical", "multi_categorical"]
 ActionSpaceName: TypeAlias = Literal[
     "one-hot",
     "one_hot",
@@ -24,7 +25,12 @@ ActionSpaceName: TypeAlias = Literal[
     "multi-one-hot",
     "multi_one_hot",
     "categorical",
+    "multi-categorical",
+    "multi_categorical",
 ]
+
+SEVERAL_CHOICES = ("mult_one_hot", "multi_categorical")
+"""Action spaces of several choices at once: a one-hot vector of each side by side, or a class of each."""
 
 
 def action_leaf(spec: TensorSpec, action_key: NestedKey = "action") -> TensorSpec:
@@ -62,12 +68,12 @@ def find_action_space(
     """Which encoding a name or a spec stands for.
 
     Args:
-        space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``, or a spec.
+        space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or ``"multi-categorical"``, or a spec.
         spec: the spec of the action, if it is known as well; the two must agree.
         action_key: where a composite holds the action.
 
     Raises:
-        ValueError: if neither is given, the encoding is not one of the three, or they disagree.
+        ValueError: if neither is given, the encoding is not one of the four, or they disagree.
     """
     given = None if space is None else _encoding(space, action_key)
     leaf = known_leaf(spec, action_key)
@@ -77,7 +83,8 @@ def find_action_space(
     found = given or known
     if found is None:
         raise ValueError(
-            "the action space is not known: give action_space ('one-hot', 'mult-one-hot' or 'categorical') or a spec"
+            "the action space is not known: give action_space ('one-hot', 'mult-one-hot', 'categorical' or "
+            "'multi-categorical') or a spec"
         )
     return found
 
@@ -90,6 +97,8 @@ def _encoding(space: str | TensorSpec, action_key: NestedKey) -> ActionSpace:
             return "one_hot"
         if isinstance(space, MultiOneHot):
             return "mult_one_hot"
+        if isinstance(space, MultiCategorical):
+            return "multi_categorical"
         if isinstance(space, Categorical):
             return "categorical"
         raise ValueError(f"a {type(space).__name__} action has no values to choose the greatest of")
@@ -99,7 +108,11 @@ def _encoding(space: str | TensorSpec, action_key: NestedKey) -> ActionSpace:
         return "mult_one_hot"
     if space == "categorical":
         return "categorical"
-    raise ValueError(f"action_space must be 'one-hot', 'mult-one-hot' or 'categorical', got {space!r}")
+    if space in ("multi-categorical", "multi_categorical"):
+        return "multi_categorical"
+    raise ValueError(
+        f"action_space must be 'one-hot', 'mult-one-hot', 'categorical' or 'multi-categorical', got {space!r}"
+    )
 
 
 def find_var_nums(
@@ -109,28 +122,30 @@ def find_var_nums(
     *,
     action_key: NestedKey = "action",
 ) -> tuple[int, ...] | None:
-    """How many values each choice of a ``"mult_one_hot"`` action has; None of another action space.
+    """How many values each choice of an action of several has; None of an action space of one choice.
 
     Args:
         action_space: how actions are stored.
         var_nums: these numbers, if they are given.
-        spec: of the action, or a composite that holds it, if it is known; a `MultiOneHot` knows the numbers.
+        spec: of the action, or a composite that holds it, if it is known; that of several choices knows the numbers.
         action_key: where a composite holds the action.
 
     Raises:
         ValueError: if the numbers are known from neither, are not positive integers, differ from the spec's, or the
             action space has no choices to count.
     """
-    if action_space != "mult_one_hot":
+    if action_space not in SEVERAL_CHOICES:
         if var_nums is not None:
-            raise ValueError(f"var_nums are of 'mult-one-hot' actions, but action_space is {action_space!r}")
+            raise ValueError(
+                f"var_nums are of actions of several choices, but action_space is {action_space!r}"
+            )
         return None
-    leaf = known_leaf(spec, action_key)
-    known = tuple(leaf.nvec) if isinstance(leaf, MultiOneHot) else None
+    known = choices_of(known_leaf(spec, action_key))
     if var_nums is None:
         if known is None:
             raise ValueError(
-                "a 'mult-one-hot' action needs var_nums, how many values each choice has, or a spec"
+                f"a {action_space.replace('_', '-')!r} action needs var_nums, how many values each choice has, or a "
+                "spec"
             )
         return known
     if (
@@ -146,58 +161,18 @@ def find_var_nums(
     return tuple(var_nums)
 
 
-def split_choices(values: Tensor, var_nums: Sequence[int]) -> tuple[Tensor, ...]:
-    """The entries of each choice, ``(*, n_k)``, of a tensor ``(*, sum(var_nums))``.
+def choices_of(leaf: TensorSpec | None) -> tuple[int, ...] | None:
+    """How many values each choice of an action has, by its spec; None where that is not of several choices beside each other.
 
     Raises:
-        ValueError: if the last dimension has another size.
+        ValueError: if rows of choices differ.
     """
-    if values.shape[-1] != sum(var_nums):
-        raise ValueError(
-            f"choices of {list(var_nums)} values have {sum(var_nums)} entries in all, got shape {tuple(values.shape)}"
-        )
-    return torch.split(values, list(var_nums), -1)
-
-
-def joint_values(values: Tensor, var_nums: Sequence[int]) -> Tensor:
-    """The value of each joint action: the sum of the values of its choices.
-
-    Args:
-        values: of each value of each choice, ``(*, sum(var_nums))``.
-        var_nums: how many values each choice has.
-
-    Returns:
-        ``(*, prod(var_nums))``; the last choice varies fastest.
-
-    Raises:
-        ValueError: as `split_choices`.
-    """
-    first, *others = split_choices(values, var_nums)
-    for other in others:
-        first = (first.unsqueeze(-1) + other.unsqueeze(-2)).flatten(-2)
-    return first
-
-
-def joint_log_probs(log_probs: Tensor, var_nums: Sequence[int]) -> Tensor:
-    """The distribution of the return of each joint action: the mixture, in equal parts, of those of its choices.
-
-    Its mean is the mean of the choices' means, so that the joint action of the greatest mean makes the choices of the
-    greatest mean.
-
-    Args:
-        log_probs: of the atoms of each value of each choice, ``(*, n_atoms, sum(var_nums))``.
-        var_nums: how many values each choice has.
-
-    Returns:
-        ``(*, n_atoms, prod(var_nums))``; the last choice varies fastest.
-
-    Raises:
-        ValueError: as `split_choices`.
-    """
-    first, *others = split_choices(log_probs, var_nums)
-    for other in others:
-        first = torch.logaddexp(first.unsqueeze(-1), other.unsqueeze(-2)).flatten(-2)
-    return first - math.log(len(var_nums))
+    if not isinstance(leaf, (MultiOneHot, MultiCategorical)):
+        return None
+    rows = torch.as_tensor(leaf.nvec).reshape(-1, torch.as_tensor(leaf.nvec).shape[-1])
+    if (rows != rows[0]).any():
+        raise ValueError(f"the choices of the spec have other numbers of values in each row: {rows.tolist()}")
+    return tuple(rows[0].tolist())
 
 
 def action_index(
@@ -206,8 +181,8 @@ def action_index(
     """The index of each action among the action values.
 
     Args:
-        action: one-hot of shape ``(*batch, n)``; a one-hot vector for each choice, side by side, of shape
-            ``(*batch, sum(var_nums))``; or categorical of shape ``(*batch,)`` or ``(*batch, 1)``.
+        action: one-hot of shape ``(*batch, n)``; categorical of shape ``(*batch,)`` or ``(*batch, 1)``; of several choices as
+            `choice_indices` takes it.
         values: action values, shape ``(*batch, n)``; of several choices those of joint actions, as `joint_values`.
         action_space: how ``action`` is stored.
         var_nums: how many values each choice has, if there are several.
@@ -227,16 +202,13 @@ def action_index(
                 + ("; is action_space='categorical' meant?" if shape in (batch, (*batch, 1)) else "")
             )
         return index_of(action)
-    if action_space == "mult_one_hot":
+    if action_space in SEVERAL_CHOICES:
         nums = () if var_nums is None else tuple(var_nums)
-        if shape != (*batch, sum(nums)) or n != math.prod(nums):
-            raise ValueError(
-                f"an action of choices of {list(nums)} values must have shape {(*batch, sum(nums))}, got {shape},"
-                f" and {math.prod(nums)} joint values, got {n}"
-            )
+        if n != math.prod(nums):
+            raise ValueError(f"choices of {list(nums)} values have {math.prod(nums)} joint values, got {n}")
         index = torch.zeros(batch, dtype=torch.int64, device=action.device)
-        for choice, count in zip(split_choices(action, nums), nums, strict=True):
-            index = index * count + index_of(choice)
+        for choice, count in zip(_chosen(action, batch, action_space, nums), nums, strict=True):
+            index = index * count + choice
         return index
     if shape == (*batch, 1):
         action = action.squeeze(-1)
@@ -250,6 +222,55 @@ def action_index(
     return action.long()
 
 
+def choice_indices(
+    action: Tensor, values: Tensor, action_space: ActionSpace, var_nums: Sequence[int]
+) -> Tensor:
+    """The index of each choice of an action among the values of that choice.
+
+    Args:
+        action: a one-hot vector for each choice, side by side, of shape ``(*batch, sum(var_nums))``, or, where all have n
+            values, in rows, ``(*batch, len(var_nums), n)``; or the class of each, ``(*batch, len(var_nums))``.
+        values: as `values_by_choice`, ``(*batch, len(var_nums), max(var_nums))``.
+        action_space: how ``action`` is stored.
+        var_nums: how many values each choice has.
+
+    Returns:
+        int64, shape ``(*batch, len(var_nums))``.
+
+    Raises:
+        ValueError: if the action does not fit the values: it is stored another way, or has another batch.
+    """
+    return torch.stack(_chosen(action, tuple(values.shape[:-2]), action_space, tuple(var_nums)), -1)
+
+
+def _chosen(
+    action: Tensor, batch: tuple[int, ...], action_space: ActionSpace, nums: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """The class of each choice, int64 ``(*batch,)``."""
+    if (
+        action_space == "mult_one_hot"
+        and tuple(action.shape) == (*batch, len(nums), nums[0])
+        and len(set(nums)) == 1
+    ):
+        action = action.flatten(-2)
+    shape, sizes = tuple(action.shape), {"mult_one_hot": sum(nums), "multi_categorical": len(nums)}
+    if shape != (*batch, sizes[action_space]):
+        (other,) = sizes.keys() - {action_space}
+        raise ValueError(
+            f"an action of choices of {list(nums)} values must have shape {(*batch, sizes[action_space])}, got {shape}"
+            + (
+                f"; is action_space={other.replace('_', '-')!r} meant?"
+                if shape == (*batch, sizes[other])
+                else ""
+            )
+        )
+    if action_space == "mult_one_hot":
+        return tuple(index_of(one) for one in split_choices(action, nums))
+    if action.is_floating_point() or action.dtype == torch.bool:
+        raise ValueError(f"the classes of an action must be integers, got {action.dtype}")
+    return action.long().unbind(-1)
+
+
 def greedy_action(
     values: Tensor, action_space: ActionSpace, dtype: torch.dtype, var_nums: Sequence[int] | None = None
 ) -> Tensor:
@@ -259,10 +280,10 @@ def greedy_action(
         values: action values, ``(*batch, n)``.
         action_space: how the action is stored.
         dtype: of the action.
-        var_nums: how many values each choice of a ``"mult_one_hot"`` action has.
+        var_nums: how many values each choice has, if there are several.
 
     Returns:
-        Shape ``(*batch, n)``, or ``(*batch,)`` if categorical.
+        Shape ``(*batch, n)``, ``(*batch,)`` if categorical, or ``(*batch, len(var_nums))`` if "multi_categorical".
 
     Raises:
         ValueError: as `split_choices`.
@@ -270,6 +291,8 @@ def greedy_action(
     if var_nums is None:
         return encode_index(values.argmax(-1), values.shape[-1], action_space, dtype)
     choices = split_choices(values, var_nums)
+    if action_space == "multi_categorical":
+        return torch.stack([one.argmax(-1) for one in choices], -1).to(dtype)
     return torch.cat([encode_index(one.argmax(-1), one.shape[-1], "one_hot", dtype) for one in choices], -1)
 
 

@@ -55,7 +55,7 @@ class DistributionalDQNnet(TensorDictModuleBase):  # type: ignore[misc]
 class DistributionalQValueModule(GreatestMean):
     """Chooses the action whose value is the greatest in the mean; of equal ones, the first.
 
-    A `"mult-one-hot"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
+    A `"mult-one-hot"` or `"multi-categorical"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
 
     Reads log-probabilities of the atoms of each action, shape `(*batch, n_atoms, n_actions)`, and a bool mask of shape
     `(*batch, n_actions)` if `action_mask_key` is given. Writes the action (`(*batch, n_actions)`, or `(*batch,)` if
@@ -65,12 +65,12 @@ class DistributionalQValueModule(GreatestMean):
     Source: "A Distributional Perspective on Reinforcement Learning", Bellemare et al. 2017.
 
     Args:
-        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"`, `"categorical"` or `"multi-categorical"`; not needed with `spec`.
         support: the values of the atoms, shape `(n_atoms,)`.
         action_value_key: what it reads. Defaults to `"action_value"`.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to `["action", action_value_key]`.
-        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
+        var_nums: how many values each of several choices has; not needed with `spec`.
         spec: of the action; gives the encoding and the dtype. Without it actions are int64.
 
     Raises:
@@ -128,12 +128,12 @@ class DistributionalQValueActor(GreatestMeanActor):
         support: the values of the atoms, shape `(n_atoms,)`.
         in_keys: what a plain module reads. Defaults to `["observation"]`.
         spec: of the action, or a composite that holds it under `action_key`.
-        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"`, `"categorical"` or `"multi-categorical"`; not needed with `spec`.
         action_value_key: defaults to `"action_value"`.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
         make_log_softmax: whether scores have to be turned into log-probabilities; not if `module` is a
             `DistributionalDQNnet`.
-        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
+        var_nums: how many values each of several choices has; not needed with `spec`.
         action_key: defaults to `"action"`.
 
     Raises:

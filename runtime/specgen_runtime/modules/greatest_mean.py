@@ -29,15 +29,15 @@ from specgen_runtime.typing import NestedKey
 class GreatestMean(TensorDictModuleBase):  # type: ignore[misc]
     """Chooses the action whose value is the greatest in the mean; of equal ones, the first.
 
-    A ``"mult-one-hot"`` action makes several choices, ``n_actions = sum(var_nums)``: that of the greatest mean in each.
+    A ``"mult-one-hot"`` or ``"multi-categorical"`` action makes several choices, ``n_actions = sum(var_nums)``: that of the greatest mean in each.
 
     Args:
         what: what it reads of the value of each action, as messages say it.
-        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or ``"multi-categorical"``; not needed with ``spec``.
         action_value_key: what it reads. Defaults to ``"action_value"``.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to ``["action", action_value_key]``.
-        var_nums: how many values each choice of a ``"mult-one-hot"`` action has; not needed with ``spec``.
+        var_nums: how many values each of several choices has; not needed with ``spec``.
         spec: of the action; gives the encoding and the dtype. Without it actions are int64.
 
     Raises:

@@ -17,7 +17,7 @@ from specgen_runtime.typing import NestedKey
 class QuantileQValueModule(GreatestMean):
     """Chooses the action whose quantiles have the greatest mean; of equal ones, the first.
 
-    A `"mult-one-hot"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
+    A `"mult-one-hot"` or `"multi-categorical"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
 
     Reads quantiles of the value of each action, shape `(*batch, n_quantiles, n_actions)`, at evenly spaced probabilities
     `(i + 0.5) / n_quantiles`, and a bool mask of shape `(*batch, n_actions)` if `action_mask_key` is given. Writes the action
@@ -27,11 +27,11 @@ class QuantileQValueModule(GreatestMean):
     Source: "Distributional Reinforcement Learning with Quantile Regression", Dabney et al. 2018.
 
     Args:
-        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"`, `"categorical"` or `"multi-categorical"`; not needed with `spec`.
         action_value_key: what it reads. Defaults to `"action_value"`.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to `["action", action_value_key]`.
-        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
+        var_nums: how many values each of several choices has; not needed with `spec`.
         spec: of the action; gives the encoding and the dtype. Without it actions are int64.
 
     Raises:
@@ -81,11 +81,11 @@ class QuantileQValueActor(GreatestMeanActor):
             tensordict module must write `action_value_key`.
         in_keys: what a plain module reads. Defaults to `["observation"]`.
         spec: of the action, or a composite that holds it under `action_key`.
-        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"`, `"categorical"` or `"multi-categorical"`; not needed with `spec`.
         action_value_key: defaults to `"action_value"`.
         action_key: defaults to `"action"`.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
-        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
+        var_nums: how many values each of several choices has; not needed with `spec`.
 
     Raises:
         KeyError: a tensordict module does not write the action values.

@@ -14,39 +14,43 @@ from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
     allowed_values,
+    choices_of,
     entry,
     find_action_space,
     find_var_nums,
     greedy_action,
     known_leaf,
-    split_choices,
 )
+from specgen_runtime.modules.choices import split_choices
 from specgen_runtime.modules.sequences import PlainSequence
 from specgen_runtime.modules.value_module import value_module
-from specgen_runtime.specs import MultiOneHot, TensorSpec
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
 class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
     """Chooses the action of the greatest value; of equal ones, the first.
 
-    A ``"mult-one-hot"`` action makes several choices: of the values, ``(*batch, sum(var_nums))``, the greatest of each,
+    A ``"mult-one-hot"`` or ``"multi-categorical"`` action makes several choices: of the values, ``(*batch, sum(var_nums))``, the greatest of each,
     and its value is their sum.
 
     Reads the action values, shape ``(*batch, n)``, and a bool mask of that shape if ``action_mask_key`` is given.
-    Writes the action (``(*batch, n)``, or ``(*batch,)`` if categorical), the action values (those of forbidden
+    Writes the action (``(*batch, n)``; ``(*batch,)`` if categorical; the class of each of k choices, ``(*batch, k)``, if
+    "multi-categorical"), the action values (those of forbidden
     actions replaced by the least number) and the value of the action, ``(*batch, 1)``.
 
     Args:
-        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or ``"multi-categorical"``; not needed with ``spec``.
         action_value_key: what it reads. Defaults to ``"action_value"``.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to ``["action", action_value_key, "chosen_action_value"]``.
-        var_nums: how many values each choice of a ``"mult-one-hot"`` action has; not needed with ``spec``.
+        var_nums: how many values each of several choices has; not needed with ``spec``.
         spec: of the action; gives the encoding, the dtype and the number of values. Without it actions are int64.
+        stacked: choices of n values each have rows of their own, ``(*batch, k, n)``, in the mask and in one-hot actions.
 
     Raises:
-        ValueError: if the encoding or ``var_nums`` are not known, or contradict the spec.
+        ValueError: if the encoding or ``var_nums`` are not known, or contradict the spec; if rows are to be of choices that
+            have not as many values.
         RuntimeError: if ``out_keys`` are not three with the action value key in the middle.
     """
 
@@ -58,6 +62,8 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         out_keys: Sequence[NestedKey] | None = None,
         var_nums: Sequence[int] | None = None,
         spec: TensorSpec | None = None,
+        *,
+        stacked: bool = False,
     ) -> None:
         super().__init__()
         spec = own_spec(spec)
@@ -70,6 +76,11 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         self.action_mask_key = action_mask_key
         self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
         self.var_nums = find_var_nums(self.action_space, var_nums, spec, action_key=keys[0])
+        self.stacked = stacked
+        if stacked and (self.var_nums is None or len(set(self.var_nums)) > 1):
+            raise ValueError(
+                f"rows of one size are of choices that have as many values, got var_nums={self.var_nums}"
+            )
         self._spec = spec
         leaf = known_leaf(spec, keys[0])
         self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
@@ -91,7 +102,8 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
 
         Args:
             values: of all actions, ``(*batch, n)``.
-            mask: bool ``(*batch, n)``, True where an action is allowed; None if all are.
+            mask: bool ``(*batch, n)``, True where an action is allowed; None if all are; with a row for each
+                choice if `stacked`.
 
         Raises:
             ValueError: if the number of action values is not the spec's, or the mask does not fit them.
@@ -100,7 +112,9 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(
                 f"the network gives {values.shape[-1]} action values, the action spec has {self._n} actions"
             )
-        return values if mask is None else allowed_values(values, mask)[0]
+        if mask is None:
+            return values
+        return allowed_values(values, mask.flatten(-2) if self.stacked else mask)[0]
 
     @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -126,13 +140,17 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
                 [one.amax(-1, keepdim=True) for one in split_choices(values, self.var_nums)], -1
             )
             chosen = chosen.sum(-1, keepdim=True)
+        if self.stacked and self.action_space == "mult_one_hot":
+            assert self.var_nums is not None
+            action = action.unflatten(-1, (len(self.var_nums), self.var_nums[0]))
         tensordict.set(action_key, action)
         tensordict.set(chosen_key, chosen)
         return tensordict
 
 
 def _number_of_values(leaf: TensorSpec) -> int:
-    return sum(leaf.nvec) if isinstance(leaf, MultiOneHot) else int(leaf.space.n)  # type: ignore[union-attr]
+    choices = choices_of(leaf)
+    return int(leaf.space.n) if choices is None else sum(choices)  # type: ignore[union-attr]
 
 
 class QValueActor(PlainSequence):
@@ -143,12 +161,13 @@ class QValueActor(PlainSequence):
             tensordict module must write ``action_value_key``.
         in_keys: what a plain module reads. Defaults to ``["observation"]``.
         spec: of the action, or a composite that holds it under ``action_key``.
-        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or ``"multi-categorical"``; not needed with ``spec``.
         action_value_key: defaults to ``"action_value"``.
         action_key: defaults to ``"action"``.
         chosen_action_value_key: defaults to ``"chosen_action_value"``.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
-        var_nums: how many values each choice of a ``"mult-one-hot"`` action has; not needed with ``spec``.
+        var_nums: how many values each of several choices has; not needed with ``spec``.
+        stacked: choices of n values each have rows of their own, ``(*batch, k, n)``, in the mask and in one-hot actions.
 
     Raises:
         KeyError: if a tensordict module does not write the action values.
@@ -168,6 +187,7 @@ class QValueActor(PlainSequence):
         chosen_action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
         var_nums: Sequence[int] | None = None,
+        stacked: bool = False,
     ) -> None:
         value_key = "action_value" if action_value_key is None else action_value_key
         network = value_module(module, in_keys, value_key)
@@ -184,6 +204,7 @@ class QValueActor(PlainSequence):
             ],
             var_nums=var_nums,
             spec=spec,
+            stacked=stacked,
         )
         super().__init__(network, choice)
         self.action_space: ActionSpace = choice.action_space

@@ -73,6 +73,31 @@ class ReadingModule(FunctionalModule):
             )
         return value
 
+    def _array(
+        self,
+        value: Tensor,
+        tensordict: TensorDictBase,
+        key: NestedKey,
+        role: str,
+        dims: tuple[str, ...],
+        axes: int = 0,
+    ) -> Tensor:
+        """A value that a network wrote, of several dimensions for each sample, whose names are ``dims``.
+
+        In front of the batch it may have ``axes`` others, and behind it one of agents.
+
+        Raises:
+            RuntimeError: if it has fewer dimensions.
+        """
+        batch = tensordict.batch_size
+        if value.ndim < axes + len(batch) + len(dims):
+            wanted = ", ".join([*map(str, batch), *dims])
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, is [{wanted}] of a batch of {list(batch)}; got "
+                f"{list(value.shape)}"
+            )
+        return value
+
     def _read_signal(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor under ``key`` of the next record that plays ``role``, a reward or a flag of each sample: ``[*batch, 1]``.
 

@@ -17,7 +17,7 @@ from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
 from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.losses.network_fields import fields_fit
-from specgen.check.losses.qvalue_actions import action_type
+from specgen.check.losses.qvalue_actions import action_type, values_fit
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
 from specgen.check.network_types import network_type
@@ -189,15 +189,7 @@ class Declared:
             (output,) = network.out
             type_ = self._type((*here, "out", output))
             target, apart = self._copies(name, network)
-            if type_ is not None and network.qvalue is not None and type_.rank < 1:
-                message = (
-                    f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
-                )
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(
-                        self.file.span(*here, "out", output), message, help='write "float32[n]"'
-                    )
-                )
+            if type_ is not None and not values_fit(self.file, here, network, type_, self.sink):
                 continue
             if type_ is not None:
                 members = self._members(network.ensemble, *here, "ensemble")
@@ -221,6 +213,7 @@ class Declared:
                         trains=network.trains,
                         reads=tuple(network.in_) if network.plain is True else (),
                         buffers=self._buffers(network, *here, "buffers"),
+                        choices=network.choices,
                     )
                 )
         return tuple(sorted(made, key=lambda one: one.optional))  # the constructor's last, also of a child

@@ -26,7 +26,7 @@ class LossNetwork:
 
     Attributes:
         name: the keyword, and the attribute of the loss.
-        action: the role of the discrete action that it values, if it values one.
+        action: the role of the discrete action that it values, if it values one; with `choices`, a row of values for each choice.
         output: the role of what it writes; of a policy the role whose distribution it gives; empty where it writes several.
         type: the type of that; a `Distribution` of a policy, a `Record` of several entries.
         target: whether it has target parameters: always, never, or as a parameter says.
@@ -34,8 +34,7 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
-        plain: of a policy, whether it may be a module that gives no distribution, which then is certain; else whether it is
-            a module of tensors.
+        plain: of a policy, whether it may be one that gives no distribution, but is certain; else whether it is a module of tensors.
         trains: whether gradients reach its parameters.
         reads: the roles that a module of tensors is called with.
         joined: whether its calls with trained parameters run as one batch.
@@ -60,6 +59,7 @@ class LossNetwork:
     buffers: Mapping[str, Type] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     keys: Mapping[str, Literal["sample", "log_prob"]] = field(default_factory=dict)
+    choices: bool = False
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

@@ -9,7 +9,7 @@ from specgen.diagnostics.rules.losses import UNKNOWN_ROLE
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss
 
-_OF_FUNCTIONAL = ("qvalue", "ensemble", "target", "apart", "optional", "joined", "buffers")
+_OF_FUNCTIONAL = ("qvalue", "choices", "ensemble", "target", "apart", "optional", "joined", "buffers")
 """Fields of networks whose parameters a loss takes."""
 
 
@@ -28,10 +28,23 @@ def fields_fit(file: SchemaFile, here: tuple[str, ...], loss: Loss, sink: Sink) 
     what, instead, unfits = "", "", tuple[str, ...]()
     if network.policy is not None:
         what, instead = f"gives a distribution over `{network.policy}`", "`policy`"
-        unfits = ("out", "qvalue", "ensemble", "joined", "buffers")
+        unfits = ("out", "qvalue", "choices", "ensemble", "joined", "buffers")
     elif len(network.out) > 1:
         what, instead = "writes several entries", "all entries of `out` but one"
-        unfits = ("qvalue", "ensemble", "buffers")
+        unfits = ("qvalue", "choices", "ensemble", "buffers")
+    elif network.choices:
+        if network.qvalue is None:
+            message = f"`{name}` values no action that could make several choices"
+            help = "say which: `qvalue: action`; or leave out `choices`"
+            sink.add(schema_rules.WRONG_TYPE.at(file.key_span(*here, "choices"), message, help=help))
+            return False
+        if loss.samples:
+            message = f"`{name}` gives values of each choice of a sample, and samples here are not those of the batch"
+            help = "leave out `choices`, or `samples`"
+            sink.add(schema_rules.WRONG_TYPE.at(file.key_span(*here, "choices"), message, help=help))
+            return False
+        what, instead = "gives values of each choice", "`choices`"
+        unfits = ("ensemble", "buffers")
     for unfit in unfits:
         if getattr(network, unfit):
             message = f"`{name}` {what}, and has no `{unfit}`"

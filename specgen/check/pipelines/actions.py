@@ -17,6 +17,9 @@ from specgen.diagnostics.rules import pipeline_actions as action_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.expr.symbols import Key
 
+_SEVERAL_CLASSES = {"several_indices", "several_onehots"}
+"""Actions whose choices have values of their own: bits have none."""
+
 _MANY = 1_000
 """More combinations than that are no set that anybody chooses one of."""
 
@@ -39,7 +42,12 @@ class ActionReader(PartReader):
 
     def fit(self) -> bool:
         """Whether networks of the loss may be about the actions; reported once for the loss where not."""
-        return not (self._act_otherwise() or self._takes_one_action() or self._chooses_for_sure())
+        return not (
+            self._act_otherwise()
+            or self._takes_several_choices()
+            or self._takes_one_action()
+            or self._chooses_for_sure()
+        )
 
     def key(self, name: str) -> Key | None:
         """The key of the action, or of what holds several, that a network is about; None after a mistake."""
@@ -92,6 +100,41 @@ class ActionReader(PartReader):
             or (self.gives_action(role) and not role.policy)
         )
 
+    def _takes_several_choices(self) -> bool:
+        """Whether the loss takes one action of several choices beside each other, and there is another, which is reported."""
+        about = (
+            self.declared[one.name]
+            for one in self.loss.loss.networks
+            if one.choices and one.name in self.declared
+        )
+        name = next(about, None)
+        if name is None or self.env.chat is not None or not self.env.actions or self.loss.group is not None:
+            return False
+        span = self.file.key_span(*self.path, "networks", name)
+        action, *others = self.env.actions
+        kind = support_of(action.spec)
+        if kind in _SEVERAL_CLASSES and not others:
+            return False
+        listed = " and ".join(f"`{one.dotted}`" for one in self.env.actions)
+        message = (
+            f"`{self.loss.loss.name}` takes one action of several choices, and `{self.env.name}` has {listed}"
+        )
+        help = "take a loss that weighs several actions by their log-probability: `ClipPPOLoss`, `A2CLoss`"
+        if not others:
+            message += f", {shown(action)}"
+            choices = list(choices_of(action.spec))
+            if kind in ("index", "onehot"):
+                help = "take `DQNLoss`, whose action is one choice"
+            elif not choices:
+                help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
+            elif self.env.gymnasium:
+                help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is MultiDiscrete({choices})"
+            else:
+                help = f"declare choices of two, `multi_categorical({', '.join(map(str, choices))})`"
+        notes = [Note("the environment", self.env.span)]
+        self.sink.add(action_rules.ONE_ACTION.at(span, message, notes=notes, help=help))
+        return True
+
     def _takes_one_action(self) -> bool:
         """Whether the loss takes one action, and there are several, which is reported once for the loss."""
         several = self.env.actions if self.env.chat is None else ()
@@ -100,7 +143,7 @@ class ActionReader(PartReader):
         about = (
             role.name
             for role in self.loss.loss.networks
-            if self._is_of_one_action(role)
+            if (self._is_of_one_action(role) and not role.choices)
             or (role.policy and vector and not (role.certain and distance in (None, "cross_entropy")))
         )
         name = next((self.declared[one] for one in about if one in self.declared), None)
@@ -117,6 +160,8 @@ class ActionReader(PartReader):
         if self.loss.group is not None:
             weighing = "`MAPPOLoss`, `IPPOLoss`"  # others are refused for a group
         help = f"take a loss that weighs them by their log-probability: {weighing}"
+        if at_once and kinds <= _SEVERAL_CLASSES and self.loss.group is None:
+            help += "; or `BranchingDQNLoss`, which values each choice"
         combinations = math.prod(n for one in several for n in choices_of(one.spec))
         if kinds <= {"bounded", "unbounded"}:
             size = sum(math.prod(one.stored_shape) for one in several)

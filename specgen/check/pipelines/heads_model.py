@@ -129,11 +129,13 @@ class QValueHead:
         mask: the key of what says which actions are allowed.
         distribution: what it gives of the distribution of each value, of which the largest mean is chosen; None of one that
             gives the value.
+        choices: how many values each choice has, of an action that makes several; none of one choice.
     """
 
     action: Entry
     mask: Key | None = None
     distribution: ValueSupport | ValueQuantiles | None = None
+    choices: tuple[int, ...] = ()
 
     @property
     def masks(self) -> tuple[Key, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.actions import ActionReader
-from specgen.check.pipelines.distributions import support_of
+from specgen.check.pipelines.distributions import choices_of, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import (
     FeatureHead,
@@ -280,6 +280,12 @@ class NetworkReader(PartReader):
         if self.actions.key(name) is None:
             return None
         (action,) = self.env.actions
+        if role.choices:
+            choices = choices_of(action.spec)
+            if body.support is not None:
+                self._numbers_of(name, body).no_support()
+                return None
+            return QValueHead(action, self._mask(action), choices=choices), sum(choices)
         if support_of(action.spec) not in ("index", "onehot"):
             span = self.file.key_span(*self.path, "networks", name)
             message = f"`{name}` gives a value for each action of a finite set, and `{action.dotted}` is {action.spec}"

@@ -63,7 +63,8 @@ def _of_agent(network: LossNetwork, below: dict[str, str], dim: str | None) -> L
 def _agents_dim(loss: CheckedLoss) -> str | None:
     """The name of the dimension of agents, that of the actions that a loss values; None where it has none."""
     types = {role.name: role.type for role in loss.roles}
-    actions = (types.get(network.action) for network in loss.networks if network.action is not None)
+    valued = (one.action for one in loss.networks if one.action is not None and not one.choices)
+    actions = (types.get(action) for action in valued)
     return next((str(type.dims[0]) for type in actions if type is not None and type.rank > 0), None)
 
 

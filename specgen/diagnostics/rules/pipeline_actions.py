@@ -27,7 +27,7 @@ ONE_ACTION = Rule(
     """\
 Losses that weigh what was done by its log-probability take several actions, and several choices at once: that of all is the sum.
 Those with a critic of actions, values of each of them, or a policy that is certain of its action, take one: numbers beside each other
-are one vector, finite sets one set of all combinations.
+are one vector, finite sets one set of all combinations. `BranchingDQNLoss` takes one action of several choices, and values each.
 
 ```yaml
 loss: SACLoss        # the environment takes `action.move` and `action.force`

@@ -44,7 +44,13 @@ def init_doc(loss: CheckedLoss) -> Iterator[str]:
             yield from hanging(f"{param.name}: {param_doc(loss, param)}")
     if values_actions(loss):
         joint = all(network.action is None or network.members is None for network in loss.networks)
-        kinds = '"one-hot", "mult-one-hot", "categorical"' if joint else '"one-hot", "categorical"'
+        kinds = (
+            '"one-hot", "mult-one-hot", "categorical", "multi-categorical"'
+            if joint
+            else '"one-hot", "categorical"'
+        )
+        if any(network.choices for network in loss.networks):
+            kinds = '"mult-one-hot", "multi-categorical"'
         yield from hanging(
             f"action_space: how actions are stored, {kinds} or their spec; by default what the network says."
         )

@@ -204,13 +204,18 @@ class ForwardPrinter:
         return using(self._checked(text, call, network.output, network.type, bool(network.members)), *uses)
 
     def _checked(self, text: str, call: NetworkCall, role: str, type: Type, members: bool = False) -> str:
-        """What a network gives, which must be one number of each sample where its type says so."""
-        if type.dims != () or type.col or self._loss.samples:
+        """What a network gives, which must be one number of each sample, or an array, where its type says so."""
+        if type.rank == 1 or type.col or self._loss.samples:
             return text
         record = "tensordict" if call.record == "now" else "next_tensordict"
         axes = members + any(self._is_drawn(value) for _, value in call.replaced)
         behind = f", axes={axes}" if axes else ""
-        return f"self._number({text}, {record}, keys.{self._key(role)}, {literal(role)}{behind})"
+        given = f"{text}, {record}, keys.{self._key(role)}, {literal(role)}"
+        if type.dims == ():
+            return f"self._number({given}{behind})"
+        if call.record == "next" or call.variant != "live":  # all copies give what the trained one gives
+            return text
+        return f"self._array({given}, {literal(tuple(map(str, type.dims)))}{behind})"
 
     def _output(self, output: Output) -> Code:
         """An entry of a run of a network that writes several."""

@@ -106,6 +106,7 @@ def loss_class(
                 n.plain,
                 n.trains,
                 tuple((what, accepted[role]) for role, what in n.keys.items()),
+                n.choices,
             )
             for n in loss.networks
         ),

@@ -46,6 +46,7 @@ class NetworkPlan:
         plain: whether it may be a module that gives none, which then is certain; else whether it is a module of tensors.
         trains: whether gradients reach its parameters.
         keys: what it says the key of, by the names that `set_keys` takes.
+        choices: whether the action whose values it gives makes several choices.
     """
 
     name: str
@@ -60,6 +61,7 @@ class NetworkPlan:
     plain: bool = False
     trains: bool = True
     keys: tuple[tuple[str, str], ...] = ()
+    choices: bool = False
 
     @property
     def certain(self) -> bool:

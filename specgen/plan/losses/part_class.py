@@ -159,6 +159,12 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
     one = f"{values}[0]" if network.members else values
+    if network.choices:
+        return using(
+            f"choice_indices({text}, {values}, self.action_space, not_none(self.var_nums))",
+            "choice_indices",
+            "not_none",
+        )
     shared = network.type.rank - 1 - (0 if role.type is None else role.type.rank)
     if shared:  # such as the atoms of the value of each action
         one += f"[..., {'0, ' * shared}:]"

@@ -139,6 +139,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"log-probabilities of the values of each of {network.outputs} actions"
         case QValueHead(distribution=ValueQuantiles()):
             gives = f"quantiles of the value of each of {network.outputs} actions"
+        case QValueHead(choices=choices) if choices:
+            gives = f"the values of {len(choices)} choices, {network.outputs} side by side"
         case QValueHead():
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
@@ -196,9 +198,11 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 return [f"return {value}"], "ValueOperator", uses
             uses.add("SafeSequential")
             return [f"return SafeSequential({', '.join((*made.modules, value))})"], "SafeSequential", uses
-        case QValueHead(action, mask, distribution):
+        case QValueHead(action, mask, distribution, choices):
             name = _QVALUE_ACTORS[type(distribution)]
             space = "one-hot" if action.spec.kind == "onehot" else "categorical"
+            if choices:
+                space = "mult-one-hot" if "onehot" in action.spec.kind else "multi-categorical"
             words = [layers, f"in_keys={inputs}"]
             if made.modules:
                 uses |= {"SafeModule", "SafeSequential"}
@@ -206,6 +210,11 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 last = f"SafeModule({layers}, in_keys={inputs}, out_keys=[{values}])"
                 words = [f"SafeSequential({', '.join((*made.modules, last))})"]
             words.append(f"action_space={literal(space)}")
+            if choices:
+                rows = action.spec.kind == "onehot" or (
+                    action.spec.kind == "categorical" and mask is not None
+                )
+                words += [f"var_nums={literal(choices)}", *(["stacked=True"] if rows else [])]
             lines = []
             if isinstance(distribution, ValueSupport):
                 uses.add("torch")
