@@ -78,9 +78,7 @@ def print_update(program: Program, taken: Collection[str] = ()) -> PrintedRow | 
     return _printed(program, taken, _Printer.update)
 
 
-def _printed(
-    program: Program, taken: Collection[str], of: Callable[[_Printer], PrintedRow]
-) -> PrintedRow | None:
+def _printed(program: Program, taken: Collection[str], of: Callable[..., PrintedRow]) -> PrintedRow | None:
     """What `of` prints; once more where a variable would hide a function of Python's that is called."""
     printer = _Printer(program, taken)
     try:
