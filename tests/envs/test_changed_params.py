@@ -17,7 +17,7 @@ from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import StepCounter
 
 from tests.compiled_cases import compiled_case
-from tests.support import imported
+from tests.support import generate, imported
 
 GOOD = Path(__file__).parents[1] / "cases" / "good"
 
@@ -128,3 +128,44 @@ def test_other_environments_keep_what_they_call_so() -> None:
     made.params = {"length": 0.5}
     assert GymWrapper(made).params == {"length": 0.5}
     assert not hasattr(GymWrapper(gymnasium.make("CartPole-v1")), "params")
+
+
+LEARNING = """\
+specgen: 1
+import: [specgen_std/envs/pendulum, specgen_std/transforms/vec_norm]
+chains:
+  Named:
+    env: Pendulum
+    params: {slow: 0.99, least: {default: 0.01}}
+    transforms: [{VecNorm: {in_keys: [observation], decay: slow, eps: least}}]
+  Said:
+    env: Pendulum
+    transforms: [{VecNorm: {in_keys: [observation], decay: 0.9, eps: 0.5}}]
+"""
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_transforms_that_learn_read_parameters_of_their_chain(
+    batch: tuple[int, ...], later: bool, tmp_path: Path
+) -> None:
+    """Those of their update and those of what they write, given to the constructor, or assigned: as if they were said."""
+    with imported(
+        generate({"learning.yaml": LEARNING}, "learning_chain"), "learning_chain", tmp_path
+    ) as made:
+        module: Any = importlib.import_module(f"{made.__name__}.learning")
+        env = module.Named(batch_size=batch) if later else module.Named(slow=0.9, least=0.5, batch_size=batch)
+        if later:
+            env.params = env.params._replace(slow=0.9, least=0.5)
+        said = module.Said(batch_size=batch)
+        rollouts = []
+        for one in (copy.deepcopy(env), said, pickle.loads(pickle.dumps(env))):
+            torch.manual_seed(0)
+            one.set_seed(0)
+            rollouts.append(one.rollout(20)["observation"])
+        assert torch.equal(rollouts[0], rollouts[1])
+        assert torch.equal(rollouts[2], rollouts[1])
+        with pytest.raises(ValueError, match="slow must be <= 1, got 2"):
+            module.Named(slow=2.0)
+        with pytest.raises(ValueError, match="slow must be <= 1, got 2"):
+            env.params = env.params._replace(slow=2.0)

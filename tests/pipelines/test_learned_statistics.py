@@ -44,7 +44,8 @@ chains:
   SlideTrain:
     doc: It ends after some steps.
     env: Slide
-    transforms: [{VecNorm: {in_keys: [seen, far]}}, {StepCounter: {max_steps: 5}}, RewardSum]
+    params: {decay: 0.99}
+    transforms: [{VecNorm: {in_keys: [seen, far], decay: decay}}, {StepCounter: {max_steps: 5}}, RewardSum]
 """
 GYM = """\
 envs:
@@ -61,7 +62,7 @@ TRAINING = """\
 pipelines:
   {name}Learner:
     doc: A training.
-    env: {name}Train
+    env: {env}
     networks: {{actor_network: {{mlp: [8]}}, critic_network: {{mlp: [8]}}}}
     loss: ClipPPOLoss
     value_estimator: {{gae: {{gamma: 0.9, lmbda: 0.95}}}}
@@ -70,8 +71,10 @@ pipelines:
     stop: {{frames: 4800}}
 """
 SCHEMAS = {
-    "native": HEAD + NATIVE + TRAINING.format(name="Slide"),
-    "gym": HEAD + GYM + TRAINING.format(name="Pole"),
+    "native": HEAD
+    + NATIVE
+    + TRAINING.format(name="Slide", env='{SlideTrain: {decay: "linear(0.9999, 1.0)"}}'),
+    "gym": HEAD + GYM + TRAINING.format(name="Pole", env="PoleTrain"),
 }
 
 
@@ -118,6 +121,14 @@ def test_evaluations_read_what_the_training_has_learned(module: ModuleType, tmp_
     frames, episodes = 48, counts(parts.env)
     assert len(episodes) == 1
     assert next(iter(episodes)) > frames  # with the resets; all environments are counted
+
+
+def test_parameters_of_statistics_change_in_training(package: ModuleType, tmp_path: Path) -> None:
+    module: Any = importlib.import_module(f"{package.__name__}.native")
+    parts = module.train(small_config(module), folder=tmp_path / "run")
+    for env in (parts.env, parts.eval_env):
+        (transform,) = (one for one in env.modules() if isinstance(one, LearningTransform))
+        assert transform.decay == env.params.decay == pytest.approx(0.9999 + 0.0001 * 40 / 48, abs=1e-8)  # type: ignore[attr-defined]
 
 
 def test_an_evaluation_teaches_nothing_and_normalises(module: ModuleType) -> None:

@@ -183,8 +183,11 @@ def _fixed(param: Parameter, transform: CheckedTransform, given: Mapping[str, No
         return "whether episodes end follows from it"
     if transform.python is not None:
         return "the class behind the transform is made with it"
-    if transform.buffers:
-        return "the transform keeps statistics"
+    if transform.buffers and param.kind == "tensor":
+        return "the transform keeps it beside its statistics"
+    for buffer in transform.buffers:
+        if buffer.init == param.name or (buffer.like is not None and param.name in buffer.like.reads):
+            return f"what is known of `{buffer.name}` at first follows from it"
     for _, other in _compared(param, transform):
         if (node := given.get(other.name)) is not None and isinstance(to_data(node), str):
             return f"it is compared with `{other.name}`, which is one, too"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from specgen.check.chains.model import CheckedChain, Instance, role_entries
-from specgen.check.model import Entry
+from specgen.check.model import Entry, Parameter
 from specgen.check.transforms.entries import Role
 from specgen.code import Code, using, value_code
 from specgen.expr.symbols import Key
@@ -43,6 +43,7 @@ def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
             _entries(_in_order(instance)),
             _columns(instance),
             tuple(sorted(instance.networks.items())),
+            tuple((name, one.name) for name, one in instance.params.items() if isinstance(one, Parameter)),
         )
         for instance in _learning(chain)
     )
@@ -61,7 +62,9 @@ def _arguments(instance: Instance) -> Iterator[Code]:
     yield from (Code(f"{one.name}={instance.networks[one.name]}") for one in transform.networks)
     for param in transform.params:
         value = instance.params[param.name]
-        if param.required or value != param.default:
+        if isinstance(value, Parameter):
+            yield using(f"{param.name}=self.params.{value.name}")
+        elif param.required or value != param.default:
             code = value_code(value)
             yield using(f"{param.name}={code}", *code.uses)
     listed = [role for role in transform.forward if role.listed]

@@ -256,6 +256,7 @@ class LearnerPlan:
         entries: one row of each entry that it works on, as nested dicts.
         columns: those entries whose rows are stored with a trailing 1.
         networks: the networks that it calls, each with the chain's keyword of it.
+        follows: its parameters that are those of the chain, each with that one's name.
     """
 
     name: str
@@ -264,6 +265,7 @@ class LearnerPlan:
     entries: Code
     columns: list[str | Key]
     networks: tuple[tuple[str, str], ...] = ()
+    follows: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,16 @@ class LearningChain(GeneratedEnv[D, S]):
     _new_rows: NewRows | None = None
     """The rows that the present step or reset is about; None for all."""
 
+    _followed: Mapping[str, Mapping[str, str]] = {}
+    """The parameters that transforms read, by their positions and their own names for them."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "params":
+            for position, follows in self._followed.items():
+                for own, param in follows.items():
+                    setattr(self.transforms[position], own, getattr(self.params, param))
+
     def _learner(
         self,
         position: int,
@@ -126,6 +136,7 @@ class LearningChain(GeneratedEnv[D, S]):
         entries: Mapping[str, Any],
         columns: Collection[NestedKey] = (),
         networks: Mapping[str, RowNetwork] | None = None,
+        follows: Mapping[str, str] | None = None,
     ) -> LearnedStatistics:
         """The statistics of a transform.
 
@@ -135,6 +146,7 @@ class LearningChain(GeneratedEnv[D, S]):
             entries: the entries that it works on, as one row has them.
             columns: those of them that are stored with a trailing 1.
             networks: the chain's networks that it calls, by its own names for them.
+            follows: the chain's parameters that it reads, by its own names for them.
         """
         if "transforms" not in self._modules:
             self.transforms = nn.ModuleDict()
@@ -144,6 +156,7 @@ class LearningChain(GeneratedEnv[D, S]):
             bound._networks[name] = network
             del bound._modules[name]
         self.transforms[str(position)] = bound
+        self._followed = {**self._followed, str(position): dict(follows or {})}
         return LearnedStatistics(bound, columns, self._rows_of_now)
 
     def _rows_of_now(self) -> NewRows:
