@@ -17,7 +17,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.function_arguments import bind_function
-from specgen.expr.given import asked
+from specgen.expr.given_conditions import at_moments_read
 from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
@@ -305,7 +305,7 @@ class _Inferrer:
     def _where(self, expr: tree.Call) -> Typed | None:
         """`where`, of which a condition that is known at build leaves one branch: the other need not have a type."""
         first, then, otherwise = expr.args
-        condition = self.visit(asked(first, (then, otherwise), self._scope))
+        condition = self.visit(at_moments_read(first, (then, otherwise), self._scope))
         branches: list[Typed | None] = []
         chosen = condition.static if condition is not None else None
         for branch, taken in ((then, True), (otherwise, False)):

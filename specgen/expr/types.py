@@ -32,7 +32,7 @@ class Type:
         level: `lit` a number known at build; `ctor` a Python number of the constructor; `const` a
             tensor without batch dimensions; `batch` a tensor with them in front.
         col: Stored with an extra trailing 1, as rewards and dones are.
-        stretch: The dimensions that a `None` in an index made: only these broadcast.
+        broadcastable: The dimensions that a `None` in an index made: only these broadcast.
         axes: The named axes in front of the batch, such as the members of an ensemble, in their order.
 
     """
@@ -41,7 +41,7 @@ class Type:
     dims: Dims = ()
     level: Level = "batch"
     col: bool = False
-    stretch: frozenset[int] = field(default=frozenset(), compare=False)
+    broadcastable: frozenset[int] = field(default=frozenset(), compare=False)
     axes: tuple[Axis, ...] = ()
 
     @property

@@ -280,7 +280,7 @@ class InverseBinder:
             )
             return None
         likes[output.name] = replace(statement, typed=typed)
-        type_ = replace(typed.type, level="batch", stretch=frozenset())
+        type_ = replace(typed.type, level="batch", broadcastable=frozenset())
         return replace(
             entry, key=key, spec=SpecType("unbounded", type_.dtype, type_.dims), type=type_, doc=output.doc
         )

@@ -8,9 +8,9 @@ from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.model import Parameter, dotted
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import PolicyHead
+from specgen.check.pipelines.loss_conditions import LossConditions
 from specgen.check.pipelines.model import Amount, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
-from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_actions as rules
 from specgen.expr.symbols import Key
@@ -125,7 +125,7 @@ def numbers_of_actions(
 
 
 def metrics_of_parts(
-    loss: CheckedLoss, networks: Sequence[PipelineNetwork], taken: Collection[str], given: Given
+    loss: CheckedLoss, networks: Sequence[PipelineNetwork], taken: Collection[str], conditions: LossConditions
 ) -> dict[str, tuple[Key, Key]]:
     """The metrics of each of several actions, as the log calls them: the entry of the loss, and that of the action in it.
 
@@ -133,14 +133,14 @@ def metrics_of_parts(
         loss: the loss.
         networks: its networks, one of which is over the actions.
         taken: what else the log has of it.
-        given: what its conditions are.
+        conditions: what its conditions are.
     """
     head = next((one.head for one in networks if isinstance(one.head, PolicyHead)), None)
     made: dict[str, tuple[Key, Key]] = {}
     if head is None or head.only is not None:
         return made
     for metric, entry in loss.by_part.items():
-        if not given.holds(loss.when.get(metric)):
+        if not conditions.holds(loss.when.get(metric)):
             continue
         for one in head.actions:
             name = entry.replace("{}", "_".join(head.name_of(one)))

@@ -10,8 +10,8 @@ from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.loss_conditions import LossConditions
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork
-from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.expr import Type
@@ -95,7 +95,7 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
 
 def check_reads(
     loss: PipelineLoss,
-    given: Given,
+    conditions: LossConditions,
     rows: tuple[Written, ...],
     env: PipelineEnv,
     sink: Sink,
@@ -106,7 +106,7 @@ def check_reads(
 
     Args:
         loss: the loss.
-        given: what its conditions are.
+        conditions: what its conditions are.
         rows: what is written, in the order of time.
         env: the environment, whose transforms may drop keys.
         sink: takes every mistake.
@@ -117,7 +117,7 @@ def check_reads(
     estimated = estimated_help(loss)
     for role in loss.loss.roles:
         key = f"next.{dotted(role.key)}" if role.after else dotted(role.key)
-        if not _is_read(role, outputs, given) or key in known:
+        if not _is_read(role, outputs, conditions) or key in known:
             continue
         if role.missing == "estimate":
             continue  # the loss calls its estimator
@@ -151,11 +151,11 @@ def estimated_help(loss: PipelineLoss) -> str | None:
     return f"let `{loss.loss.name}` declare `{estimator}`, and say `missing: estimate` of its keys {names}"
 
 
-def _is_read(role: LossRole, outputs: set[str], given: Given) -> bool:
+def _is_read(role: LossRole, outputs: set[str], conditions: LossConditions) -> bool:
     """Whether the loss needs what stands under a role."""
     if role.name in outputs or role.optional or isinstance(role.missing, int | float):
         return False
-    return role.type is not None and given.holds(role.when)
+    return role.type is not None and conditions.holds(role.when)
 
 
 def _doc(role: LossRole) -> str:

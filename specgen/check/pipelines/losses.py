@@ -23,12 +23,12 @@ from specgen.check.pipelines.coefficients import (
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
+from specgen.check.pipelines.loss_conditions import LossConditions, asked_numbers
 from specgen.check.pipelines.meant_by_arguments import meant_by_argument
 from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.pipelines.visible import Scopes
-from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
@@ -77,9 +77,9 @@ class LossArguments:
     values: dict[str, object]
     place: tuple[str, ...]
 
-    def given(self, networks: Collection[str]) -> Given:
+    def conditions(self, networks: Collection[str]) -> LossConditions:
         """What the conditions of the loss are with these."""
-        return Given(self.loss, self.values, networks)
+        return LossConditions(self.loss, self.values, networks)
 
 
 def read_losses(
@@ -280,10 +280,10 @@ def _draws(value: ForwardValue) -> bool:
     return estimated or isinstance(value, Draw | Noise | Bernoulli | Chosen)
 
 
-def _stays(learnable: CheckedLearnable, found: LossArguments, given: Given) -> bool:
+def _stays(learnable: CheckedLearnable, found: LossArguments, conditions: LossConditions) -> bool:
     """Whether a learned number stays as it is with these arguments, or is not there."""
     fixed = learnable.fixed
-    return (bool(found.values.get(fixed)) if isinstance(fixed, str) else fixed) or not given.holds(
+    return (bool(found.values.get(fixed)) if isinstance(fixed, str) else fixed) or not conditions.holds(
         learnable.when
     )
 
@@ -299,8 +299,8 @@ def with_networks(
     """The loss with its networks, and its terms that are `chosen`, or all where none is."""
     loss = found.loss
     names = {network.role.name: network.name for network in networks}
-    given = found.given(names)
-    terms = tuple(term.name for term in loss.terms if given.holds(loss.when.get(term.name)))
+    conditions = found.conditions(names)
+    terms = tuple(term.name for term in loss.terms if conditions.holds(loss.when.get(term.name)))
     prefix = f"{found.name}." if found.name else ""
     mine = [name.removeprefix(prefix) for name in chosen if name.startswith(prefix)]
     for index, full in enumerate(chosen):
@@ -311,7 +311,7 @@ def with_networks(
             sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
     terms = tuple(term for term in terms if not mine or term in mine)
     _check_sum(found, file, sink)
-    metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
+    metrics = tuple(one.name for one in loss.metrics if conditions.holds(loss.when.get(one.name)))
     roles = loss.networks_by_name
     names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
     arguments = dict(found.arguments)
@@ -323,7 +323,7 @@ def with_networks(
     counts = any(param.name == "num_actions" for param in loss.params)
     if actions and counts and found.values.get("num_actions") is None:
         arguments["num_actions"] = actions[0].classes
-    still = {one.name for one in loss.learnables if _stays(one, found, given)}
+    still = {one.name for one in loss.learnables if _stays(one, found, conditions)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
     frozen = {one.name for one in networks if one.layers.frozen or not one.has_parameters}
     frozen |= {trunk.name for trunk in trunks_of(networks) if trunk.layers.frozen}
@@ -351,12 +351,14 @@ def with_networks(
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each and name not in loss.by_part),
-        by_part=metrics_of_parts(loss, networks, (*terms, *metrics), given),
+        by_part=metrics_of_parts(loss, networks, (*terms, *metrics), conditions),
         each=tuple(name for name in metrics if name in loss.each),
-        targets=tuple(one.name for one in networks if given.target(one.role.name) and one.has_parameters),
+        targets=tuple(
+            one.name for one in networks if conditions.target(one.role.name) and one.has_parameters
+        ),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),
-        unread=frozenset(role.name for role in loss.roles if not given.holds(role.when)),
+        unread=frozenset(role.name for role in loss.roles if not conditions.holds(role.when)),
         span=file.key_span(*found.place),
     )
 

@@ -172,9 +172,9 @@ class _Pipeline(PartReader):
         rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
             for one, loss in zip(arguments, losses, strict=True):
-                given = one.given([network.role.name for network in loss.networks])
+                conditions = one.conditions([network.role.name for network in loss.networks])
                 estimating = pipeline.value_estimator is not None
-                check_reads(loss, given, rows, env, self.sink, estimating=estimating)
+                check_reads(loss, conditions, rows, env, self.sink, estimating=estimating)
         check_use(self.file, self.path, params, losses, self.numbers, self.sink)
         for one, loss in zip(arguments, losses, strict=True):
             report_unread_numbers(self.file, self.path, one, loss, self.sink)

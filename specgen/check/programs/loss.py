@@ -203,12 +203,12 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
     outputs += _without_gradients(body, loss.metrics, "metric", frozenset(loss.when))
     outputs += _without_gradients(body, loss.writes, "write")
     outputs += _without_gradients(body, loss.update, "update")
-    inside = _Inside(estimator, read(mask), asked)
-    statements = tuple(map(inside.statement, body.statements))
+    implicit = _ImplicitOperands(estimator, read(mask), asked)
+    statements = tuple(map(implicit.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
     when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
     when |= {name: loss.when[term] for name, (term, _) in masks.items() if term in loss.when}
-    return program, {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
+    return program, {name: condition_of(implicit.expr(typed)) for name, typed in when.items()}
 
 
 def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:
@@ -284,8 +284,8 @@ def _detached(value: Typed) -> Typed:
 
 
 @dataclass(frozen=True)
-class _Inside:
-    """Gives expressions what programs hold and declarations don't name.
+class _ImplicitOperands:
+    """Gives expressions the operands that programs name and declarations don't.
 
     Attributes:
         estimator: the value estimator.

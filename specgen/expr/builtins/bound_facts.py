@@ -67,7 +67,7 @@ def _infer_numbers(site: Site, x: Typed, wanted: Typed) -> Typed | None:
     if not isinstance(items, tuple) or wanted.type.open:
         return site.node(Type(dtype, ANY_DIMS, "const"), dtype=wanted)
     ahead = max(wanted.type.rank - 1, 0)
-    kind = Type(dtype, (*[1] * ahead, len(items)), "const", stretch=frozenset(range(ahead)))
+    kind = Type(dtype, (*[1] * ahead, len(items)), "const", broadcastable=frozenset(range(ahead)))
     numbers = [
         Typed("literal", Type("int64", (), "lit"), point(one), text=str(one), static=one) for one in items
     ]

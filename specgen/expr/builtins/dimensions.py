@@ -44,7 +44,7 @@ def _infer_permute(site: Site) -> Typed | None:
         return _permuted_open(site, x, given)
     axes = tuple(reversed(range(rank))) if given is None else given
     if isinstance(axes, Typed):
-        return site.node(replace(x.type, dims=(Rest(),), stretch=frozenset()), axes=axes, inverse=back)
+        return site.node(replace(x.type, dims=(Rest(),), broadcastable=frozenset()), axes=axes, inverse=back)
     assert isinstance(axes, tuple)
     wanted = list(range(rank - len(axes), rank))
     if sorted(axes) != wanted:
@@ -61,7 +61,7 @@ def _permuted_open(site: Site, x: Typed, given: object) -> Typed | None:
     back = site.options["inverse"]
     if isinstance(given, Typed):
         dims = inexact(x.type.dims)
-        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axes=given, inverse=back)
+        return site.node(replace(x.type, dims=dims, broadcastable=frozenset()), axes=given, inverse=back)
     axes = cast("tuple[Typed, ...]", given or ())
     places = [axis.static for axis in axes]
     if not places or sorted(cast("list[int]", places)) != list(range(-len(places), 0)):
@@ -120,7 +120,7 @@ def _infer_flatten(site: Site) -> Typed | None:
     if sizes is None or any(isinstance(size, Rest) for size in sizes):
         ends = (first, last) if isinstance(first, Typed) and isinstance(last, Typed) else None
         rest = Rest(_joined_name(x, first, last), joined=ends)
-        kind = replace(x.type, dims=(rest,), stretch=frozenset())
+        kind = replace(x.type, dims=(rest,), broadcastable=frozenset())
         return site.node(kind, first=first, last=last)
     assert start is not None
     assert end is not None
@@ -164,7 +164,7 @@ def _infer_unflatten(site: Site) -> Typed | None:
     place = place_of(x.type.dims, axis)
     if place is None:
         dims = inexact(x.type.dims, len(made) - 1)
-        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, sizes=sizes)
+        return site.node(replace(x.type, dims=dims, broadcastable=frozenset()), axis=axis, sizes=sizes)
     size = x.type.dims[place]
     assert not isinstance(size, Rest)
     if product(made) != size:
@@ -195,7 +195,7 @@ def _unflattened_like(site: Site, x: Typed, axis: Axis, sizes: Typed) -> Typed |
             dims = (*x.type.dims[:place], *made, *x.type.dims[place + 1 :])
             if all(isinstance(one, int) for one in made):
                 return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, sizes=made)
-    return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, sizes=sizes)
+    return site.node(replace(x.type, dims=dims, broadcastable=frozenset()), axis=axis, sizes=sizes)
 
 
 def _show_unflatten(node: Typed, printer: Printer) -> Printed:
@@ -256,7 +256,7 @@ def _infer_squeeze(site: Site) -> Typed | None:
     axis = cast("Axis", site.options["axis"])
     place = place_of(x.type.dims, axis)
     if place is None:
-        return site.node(replace(x.type, dims=inexact(x.type.dims, -1), stretch=frozenset()), axis=axis)
+        return site.node(replace(x.type, dims=inexact(x.type.dims, -1), broadcastable=frozenset()), axis=axis)
     if x.type.dims[place] != 1:
         message = f"`{site.written(x)}` is {x.type}: a dimension of {x.type.dims[place]} cannot be left out"
         site.fail(rules.SHAPE_MISMATCH, message, help="of one element: x[0], or narrow(x, 0, 1)")
@@ -283,7 +283,7 @@ def _infer_select(site: Site) -> Typed | None:
         return None
     if place is None:
         dims = inexact(x.type.dims, -1)
-        return site.node(replace(x.type, dims=dims, stretch=frozenset()), axis=axis, index=index)
+        return site.node(replace(x.type, dims=dims, broadcastable=frozenset()), axis=axis, index=index)
     dims = (*x.type.dims[:place], *x.type.dims[place + 1 :])
     return site.node(Type(x.type.dtype, dims, x.type.level), axis=axis, index=index)
 

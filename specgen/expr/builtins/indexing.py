@@ -155,19 +155,19 @@ def _checked_index(site: Site, index: Typed, size: Dim, instead: str | None) -> 
 
 def _fixed(site: Site, value: Typed, items: list[IndexItem]) -> Typed:
     dims: list[Dim] = []
-    stretch: set[int] = set()
+    broadcastable: set[int] = set()
     source = iter(range(value.type.rank))
     for item in items:
         if isinstance(item, NewAxis):
-            stretch.add(len(dims))
+            broadcastable.add(len(dims))
             dims.append(1)
             continue
         axis = next(source)
         if isinstance(item, Cut):
-            if axis in value.type.stretch:
-                stretch.add(len(dims))
+            if axis in value.type.broadcastable:
+                broadcastable.add(len(dims))
             dims.append(item.length)
-    kind = Type(value.type.dtype, tuple(dims), value.type.level, stretch=frozenset(stretch))
+    kind = Type(value.type.dtype, tuple(dims), value.type.level, broadcastable=frozenset(broadcastable))
     return replace(site.node(kind), items=tuple(items))
 
 
@@ -181,18 +181,23 @@ def _computed(site: Site, value: Typed, items: list[IndexItem]) -> Typed | None:
     else:
         base, axes = _base(site, value, items)
     dims: list[Dim] = []
-    stretch: set[int] = set()
+    broadcastable: set[int] = set()
     taken: list[IndexItem] = []
     for axis, size in enumerate(base.type.sizes):
         if axis in axes:
             taken.append(At(axes[axis]))
             dims += shape.sizes if axis == min(axes) else ()
             continue
-        if axis in base.type.stretch:
-            stretch.add(len(dims))
+        if axis in base.type.broadcastable:
+            broadcastable.add(len(dims))
         taken.append(Cut(0, size, 1))
         dims.append(size)
-    kind = Type(value.type.dtype, tuple(dims), highest((value, *axes.values())), stretch=frozenset(stretch))
+    kind = Type(
+        value.type.dtype,
+        tuple(dims),
+        highest((value, *axes.values())),
+        broadcastable=frozenset(broadcastable),
+    )
     return replace(site.node(kind, (base,)), items=tuple(taken))
 
 

@@ -43,7 +43,7 @@ def infer_open(site: Site, front: Sequence[IndexItem], back: Sequence[IndexItem]
     places = _new_places(front) | {
         place + len(kept) - len(_kept(back, value.type.back)) for place in _new_places(back)
     }
-    kind = Type(value.type.dtype, kept, value.type.level, stretch=frozenset(places))
+    kind = Type(value.type.dtype, kept, value.type.level, broadcastable=frozenset(places))
     node = site.node(kind, axes=tuple(axes))
     return replace(node, items=(*front, Others(), *back))
 

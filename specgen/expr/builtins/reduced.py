@@ -53,7 +53,9 @@ def reduced(site: Site, x: Typed) -> Type | None:
         return _reduced_unknown(site, x, axes, keep=keep)
     places = [place_of(x.type.dims, axis) for axis in axes]
     if None in places:
-        return replace(x.type, dims=inexact(x.type.dims, 0 if keep else -len(places)), stretch=frozenset())
+        return replace(
+            x.type, dims=inexact(x.type.dims, 0 if keep else -len(places)), broadcastable=frozenset()
+        )
     name = site.builtin.name
     if name not in _OF_NOTHING and limits(counted(x.type.dims, axes))[1] == 0:
         message = f"`{site.written(x)}` has no elements: there is nothing to take the {name} of"
@@ -65,7 +67,7 @@ def reduced(site: Site, x: Typed) -> Type | None:
             x.type.dtype,
             kept,
             x.type.level,
-            stretch=frozenset(place for place in places if place is not None),
+            broadcastable=frozenset(place for place in places if place is not None),
         )
     kept = tuple(size for place, size in enumerate(x.type.dims) if place not in places)
     return Type(x.type.dtype, kept, x.type.level)

@@ -227,23 +227,23 @@ class Site:
         most = max(value.type.rank for value in ranked)
         fewer = [value for value in ranked if value.type.rank < most and _meets_last(value)]
         first, *others = [value for value in ranked if all(value is not one for one in fewer)]
-        dims, stretch = list(first.type.sizes), set(first.type.stretch)
+        dims, broadcastable = list(first.type.sizes), set(first.type.broadcastable)
         for value in others:
             other = value.type.sizes
             if len(other) != len(dims):
                 self._mismatch(first, value)
                 return None
             for axis, (here, there) in enumerate(zip(dims, other, strict=True)):
-                open_here, open_there = axis in stretch, axis in value.type.stretch
+                open_here, open_there = axis in broadcastable, axis in value.type.broadcastable
                 if open_there:
                     continue
                 if open_here:
                     dims[axis] = there
-                    stretch.discard(axis)
+                    broadcastable.discard(axis)
                 elif here != there:
                     self._mismatch(first, value)
                     return None
-        shape: Type | None = Type("bool", tuple(dims), level, stretch=frozenset(stretch))
+        shape: Type | None = Type("bool", tuple(dims), level, broadcastable=frozenset(broadcastable))
         for value in fewer:
             shape = None if shape is None else met(shape, value.type)
             if shape is None:
@@ -265,13 +265,13 @@ class Site:
                 self._mismatch(first, value)
                 return None
         assert joined is not None
-        dims, stretch = joined.dims, joined.stretch
+        dims, broadcastable = joined.dims, joined.broadcastable
         for value in self.values:
             rest = Type("bool", dims).rest
             if rest and rest.of and not rest.rank and not value.type.dims and value.type.level == "batch":
                 self._mismatch(first, value)
                 return None
-        return Type("bool", dims, level, stretch=stretch)
+        return Type("bool", dims, level, broadcastable=broadcastable)
 
     def _mismatch(self, a: Typed, b: Typed) -> None:
         shapes = f"`{self.written(a)}` is {a.type} and `{self.written(b)}` is {b.type}"
@@ -308,7 +308,7 @@ def _spread(value: Typed, dims: Dims) -> Typed:
 
 def _meets_last(value: Typed) -> bool:
     """Whether a value says by its new dimensions that it meets the last ones of a value with more of them."""
-    return value.type.level != "batch" and bool(value.type.stretch)
+    return value.type.level != "batch" and bool(value.type.broadcastable)
 
 
 def joined_open(a: Type, b: Type) -> Type | None:
@@ -319,21 +319,21 @@ def joined_open(a: Type, b: Type) -> Type | None:
     if not one.of or not two.of:
         if one.of or (not two.of and a.dims == b.dims):
             return a
-        return b if two.of else replace(a, dims=ANY_DIMS, stretch=frozenset())
+        return b if two.of else replace(a, dims=ANY_DIMS, broadcastable=frozenset())
     if one.of != two.of or len(a.dims) - one.named != len(b.dims) - two.named:
         return None
     if len(a.front) == len(b.front) and len(a.back) == len(b.back):
-        sizes = _met_sizes(a.dims, a.stretch, b.dims, b.stretch)
+        sizes = _met_sizes(a.dims, a.broadcastable, b.dims, b.broadcastable)
         if sizes is not None or (one.exact and two.exact):
-            return None if sizes is None else replace(a, dims=sizes[0], stretch=sizes[1])
+            return None if sizes is None else replace(a, dims=sizes[0], broadcastable=sizes[1])
     elif one.exact and two.exact:
         return None
     rest = replace(one, exact=False, named=one.named - len(a.dims) + 1)
-    return replace(a, dims=(rest,), stretch=frozenset())
+    return replace(a, dims=(rest,), broadcastable=frozenset())
 
 
 def _met_sizes(
-    dims: Dims, stretch: frozenset[int], others: Dims, open: frozenset[int]
+    dims: Dims, broadcastable: frozenset[int], others: Dims, open: frozenset[int]
 ) -> tuple[Dims, frozenset[int]] | None:
     """Dimensions that meet one by one, where only those that a `None` made are another size; None where they differ."""
     made: list[Dim | Rest] = []
@@ -342,11 +342,11 @@ def _met_sizes(
             made.append(here if here.exact else there)
         elif here == there or place in open:
             made.append(here)
-        elif place in stretch:
+        elif place in broadcastable:
             made.append(there)
         else:
             return None
-    return tuple(made), stretch & open
+    return tuple(made), broadcastable & open
 
 
 def met(value: Type, constant: Type) -> Type | None:
@@ -355,13 +355,13 @@ def met(value: Type, constant: Type) -> Type | None:
     if len(sizes) > len(back):
         return None
     first = len(value.dims) - len(sizes)
-    own = frozenset(place - first for place in value.stretch if place >= first)
-    found = _met_sizes(back[len(back) - len(sizes) :], own, sizes, constant.stretch)
+    own = frozenset(place - first for place in value.broadcastable if place >= first)
+    found = _met_sizes(back[len(back) - len(sizes) :], own, sizes, constant.broadcastable)
     if found is None:
         return None
-    ahead = frozenset(place for place in value.stretch if place < first)
+    ahead = frozenset(place for place in value.broadcastable if place < first)
     left = frozenset(place + first for place in found[1])
-    return replace(value, dims=(*value.dims[:first], *found[0]), stretch=ahead | left)
+    return replace(value, dims=(*value.dims[:first], *found[0]), broadcastable=ahead | left)
 
 
 def highest(values: Sequence[Typed]) -> Level:

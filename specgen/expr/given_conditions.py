@@ -9,7 +9,7 @@ from specgen.expr.types import Binding
 from specgen.values import replace
 
 
-def asked(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Binding]) -> Expr:
+def at_moments_read(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Binding]) -> Expr:
     """A condition that asks for the values which its branches read: `given(x)` for `x`, `next.x`, `acc.x`, or several.
 
     All are there or none is; what is asked for is known to be there where it is read.

@@ -19,8 +19,8 @@ def asked_numbers(condition: Typed) -> Iterator[str]:
             yield from asked_numbers(part)
 
 
-class Given:
-    """What a loss is given, and what its conditions are with that.
+class LossConditions:
+    """The conditions of a loss with what a pipeline gives it.
 
     Args:
         loss: the loss.
