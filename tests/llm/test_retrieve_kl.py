@@ -92,8 +92,9 @@ def test_modules_that_are_no_wrappers() -> None:
         TypeError, match=r"ref_model is a TransformersWrapper, got transformers\..*LlamaForCausalLM"
     ):
         RetrieveKL(gen_model=wrapped(0), ref_model=bare)
-    with pytest.raises(TypeError, match="gen_model is a TransformersWrapper, got"):
-        RetrieveKL(gen_model_factory=lambda: bare, ref_model=wrapped(1))
+    for made in (bare, None):
+        with pytest.raises(TypeError, match="gen_model is a TransformersWrapper, got"):
+            RetrieveKL(gen_model_factory=lambda made=made: made, ref_model=wrapped(1))
 
 
 def test_models_without_log_probs() -> None:

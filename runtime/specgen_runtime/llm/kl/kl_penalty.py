@@ -141,8 +141,6 @@ class KLPenalty(Transform):
         scored: Tensor,
         kept: Tensor,
         padded: bool,
-        *,
-        reward_keys: tuple[NestedKey, NestedKey] = ("reward", "reward"),
         full: Tensor | None = None,
     ) -> Tensor:
         """Write the penalty, and the reward with it.
@@ -154,7 +152,6 @@ class KLPenalty(Transform):
             scored: bool ``[rows, width]``, the tokens that count; what is elsewhere has no effect.
             kept: bool ``[rows, width]``, what is no padding.
             padded: whether results are as wide, or each row as long as it is.
-            reward_keys: of the reward that is read, and of the one that is written.
             full: the KL of each token's distribution, ``[rows, width]``, 0 where none counts: the estimator ``full``.
 
         Returns:
@@ -174,19 +171,12 @@ class KLPenalty(Transform):
         kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own) if full is None else full
         put_rows(data, self.kl_key, kl, kept, padded)
         if self.add_to_reward:
-            self._add_to_reward(data, kl, scored, kept, *reward_keys)
+            self._add_to_reward(data, kl, scored, kept)
         self._follow(kl.detach(), ratio.detach(), scored)
         return kl
 
-    def _add_to_reward(
-        self,
-        data: TensorDictBase,
-        kl: Tensor,
-        scored: Tensor,
-        kept: Tensor,
-        in_key: NestedKey,
-        out_key: NestedKey,
-    ) -> None:
+    def _add_to_reward(self, data: TensorDictBase, kl: Tensor, scored: Tensor, kept: Tensor) -> None:
+        in_key, out_key = self.reward_keys
         reward = rows_at(data, in_key)
         if reward is None:
             return
@@ -230,15 +220,23 @@ class KLPenalty(Transform):
             limits = {"target": self.target_kl, "horizon": self.horizon}
             self.coeff.copy_(adapted_coefficient(self.coeff, mean, **limits, rows=len(kl)))
 
-    def reward_spec(
-        self, specs: Composite, width: int, keys: tuple[NestedKey, NestedKey] = ("reward", "reward")
-    ) -> Composite:
-        """The reward specs with the penalty: unbounded, and with `spread` one for each token."""
-        if not self.add_to_reward or (spec := specs.get(keys[0], None)) is None:
-            return specs
-        shape = (*specs.shape, width, 1) if self.spread == "tokens" else spec.shape
-        specs[keys[1]] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
-        return specs
+    @property
+    def reward_keys(self) -> tuple[NestedKey, NestedKey]:
+        """Where the reward is read, and where it is written."""
+        return "reward", "reward"
+
+    def row_width(self) -> int:
+        """How many tokens rows have in an environment; -1 if it is not known."""
+        return -1
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """The reward specs: with `add_to_reward` without bounds, with `spread` one for each token."""
+        read, written = self.reward_keys
+        if not self.add_to_reward or (spec := reward_spec.get(read, None)) is None:
+            return reward_spec
+        shape = (*reward_spec.shape, self.row_width(), 1) if self.spread == "tokens" else spec.shape
+        reward_spec[written] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
+        return reward_spec
 
 
 def _refuse_not_finite(name: str, log_probs: Tensor, scored: Tensor) -> None:
@@ -390,8 +388,8 @@ class KLComputation(KLPenalty):
         observation_spec[self.kl_key] = observation_spec[self.in_keys[0]].clone()
         return observation_spec
 
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """The reward specs; with `add_to_reward` without bounds."""
+    def row_width(self) -> int:
+        """That of the log-probabilities which the environment observes."""
         parent = self.parent
         like = None if parent is None else parent.full_observation_spec.get(self.in_keys[0], None)
-        return self.reward_spec(reward_spec, -1 if like is None else like.shape[-1])
+        return -1 if like is None else int(like.shape[-1])

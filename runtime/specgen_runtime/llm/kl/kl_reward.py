@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
-from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.kl.log_probs import WritesRows, put_rows
 from specgen_runtime.llm.kl.options import FixedArguments, KLOptions, PenaltyOptions, split_options
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.kl.scoring_models import (
@@ -25,7 +25,6 @@ from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.ragged import rows_at
 from specgen_runtime.services import HereOrInActors, RayService
-from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -41,10 +40,8 @@ class Reference(ScoringModels):
         ref_model: makes it.
         assistant_only: whether only answers are scored: what the assistant said, where that is known; else all behind
             the prompt.
-        roles: whose tokens count in place of the assistant's; see `scoring`.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
-        log_prob_key: of the policy's log-probabilities, which `roles` need.
         options: further keywords of `scoring`.
 
     Raises:
@@ -56,60 +53,29 @@ class Reference(ScoringModels):
         *,
         ref_model: Callable[[], TransformersWrapper],
         assistant_only: bool,
-        roles: Collection[str] | None = None,
-        exclude_tokens: Sequence[int | str] = (),
-        mask_key: NestedKey | None = None,
-        log_prob_key: NestedKey | None = None,
+        exclude_tokens: Sequence[int | str],
+        mask_key: NestedKey | None,
         **options: Any,
     ) -> None:
         model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
         which = WhichTokens(assistant_only, "zero", exclude_tokens, mask_key)
         super().__init__({"ref_model": model}, which=which)
-        self.log_prob_key = log_prob_key
-        self._roles_renderer = None
-        if roles is not None:
-            self._roles_renderer = scoring(model, "ref_model", assistant_only=assistant_only, roles=roles)
 
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
         known = super().row_layout()
-        written = () if self.log_prob_key is None else (self.log_prob_key,)
-        return known._replace(reads=(*known.reads, _PROMPTS, *written))
+        return known._replace(reads=(*known.reads, _PROMPTS))
 
     def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
-        """Which tokens are scored: bool ``[rows, width]``.
+        """Which tokens are scored: bool ``[rows, width]``; see `WhichTokens`.
 
         Args:
             data: what the tokens were read from.
             found: the tokens.
-
-        Raises:
-            ValueError: tokens in the data are others than those of the conversations whose roles are asked for; the
-                policy wrote log-probabilities of its answers alone; or see `WhichTokens`.
         """
-        if self._roles_renderer is not None:
-            wanted = _mask_of_beginnings(found, self._roles_renderer.sequences(data))
-            scored = super().tokens_to_score(data, found._replace(assistant=wanted))
-            if self.log_prob_key is not None:
-                self._check_written(data, found, scored, self.log_prob_key)
-            return scored
         if self.which.assistant_only and found.assistant is None:
             found = found._replace(assistant=behind_prompts(data, _PROMPTS, found))
         return super().tokens_to_score(data, found)
-
-    @staticmethod
-    def _check_written(data: TensorDictBase, found: Sequences, scored: Tensor, key: NestedKey) -> None:
-        """Refuse scored tokens of which the policy wrote no log-probability, since it did not sample them."""
-        gen = log_probs_like(rows_at(data, key), found.attention, key)
-        others = scored if found.assistant is None else scored & ~found.assistant
-        unwritten = others.any(-1) & ~(others & (gen != 0)).any(-1)
-        if bool(unwritten.any()):
-            row = int(unwritten.nonzero()[0])
-            raise ValueError(
-                f"row {row}: {key!r} is 0 for all {int(others[row].sum())} tokens of these roles that the "
-                "policy did not sample; a policy that samples writes those of its answer alone. Take RetrieveKL(roles=...), "
-                "which scores them"
-            )
 
 
 def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, key: NestedKey) -> Tensor:
@@ -140,30 +106,10 @@ def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, k
     )
 
 
-def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
-    """The assistant's mask of rendered conversations, for tokens that they begin with: bool ``[rows, width]``.
-
-    Sampled tokens end before what a template puts behind the last message.
-
-    Raises:
-        ValueError: a row has other tokens than its conversation.
-    """
-    assert rendered.assistant is not None
-    mask = torch.zeros_like(tokens.attention)
-    wholes = zip(rendered.rows(), rendered._replace(ids=rendered.assistant).rows(), strict=True)
-    for row, (ids, (whole, wanted)) in enumerate(zip(tokens.rows(), wholes, strict=True)):
-        if not torch.equal(ids, whole[: len(ids)]):
-            raise ValueError(
-                f"row {row}: the data have {len(ids)} tokens that are not those of the conversation as the template "
-                "renders it, so roles can't be told; give a mask (mask_key)"
-            )
-        mask[row, tokens.attention[row]] = wanted[: len(ids)]
-    return mask
-
-
 class KLRewardTransform(
     HereOrInActors,
     FixedArguments,
+    WritesRows,
     KLPenalty,
     changeable=("coef", "add_to_reward", "in_keys", "out_keys", *PenaltyOptions.__annotations__),
 ):
@@ -186,8 +132,6 @@ class KLRewardTransform(
         tokenizer: instead of the reference's.
         assistant_only: whether only answers count.
         padding_side: of the reference's tokens; None for its own.
-        roles: whose tokens count in place of the assistant's; None for what the assistant said. The policy's
-            log-probabilities are to be of these too, as one writes them that scores. It needs ``input_mode="history"``.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
@@ -195,8 +139,8 @@ class KLRewardTransform(
 
     Raises:
         TypeError: there is no such keyword.
-        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; roles can't be told; or see
-            `KLPenalty`. At a call: the policy wrote no log-probabilities of the tokens of `roles`. With `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
+        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; or see `KLPenalty`. With
+            `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
     """
 
     models: Reference | RayScoringModels
@@ -216,7 +160,6 @@ class KLRewardTransform(
         tokenizer: Any = None,
         assistant_only: bool = True,
         padding_side: Literal["left", "right"] | None = None,
-        roles: Collection[str] | None = None,
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
@@ -233,10 +176,8 @@ class KLRewardTransform(
             Reference,
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
             assistant_only=assistant_only,
-            roles=roles,
             exclude_tokens=exclude_tokens,
             mask_key=mask_key,
-            log_prob_key=None if roles is None else self._log_prob_key,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,
@@ -255,6 +196,11 @@ class KLRewardTransform(
     def reward_keys(self) -> tuple[NestedKey, NestedKey]:
         """Where the reward is read, and where it is written."""
         return self.in_keys[0], self.out_keys[0]
+
+    @property
+    def row_keys(self) -> list[NestedKey]:
+        """Of the penalty, and of the reference's log-probabilities if they are wanted."""
+        return self.out_keys[1:]
 
     @property
     def log_prob_key(self) -> NestedKey:
@@ -284,25 +230,8 @@ class KLRewardTransform(
         padded = isinstance(log_probs, Tensor)
         if len(self.out_keys) == 3:
             put_rows(next_tensordict, self.out_keys[2], ref, attention, padded)
-        self.penalise(
-            next_tensordict, gen, ref, scores.scored, attention, padded, reward_keys=self.reward_keys
-        )
+        self.penalise(next_tensordict, gen, ref, scores.scored, attention, padded)
         return next_tensordict
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys[1:], self.models.row_layout())
-
-    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self._step(tensordict, moment_after(tensordict))
-        return tensordict
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """The observation specs with the penalty and the reference's log-probabilities, `[*batch, pad_to]`."""
-        return row_specs(observation_spec, self.out_keys[1:], self.models.row_layout())
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """The reward specs; with `add_to_reward` without bounds."""
-        return self.reward_spec(reward_spec, self.models.row_layout().pad_to or -1, self.reward_keys)
 
     def update_weights(
         self,
@@ -316,10 +245,6 @@ class KLRewardTransform(
     def weight_versions(self) -> dict[str, int]:
         """The number of the reference's weights: 0 for those that it was made with."""
         return self.models.weight_versions()
-
-    def close(self) -> None:
-        """Use Ray actors no more: those without a name end."""
-        self.models.close()
 
 
 class RayKLRewardTransform(KLRewardTransform, in_actors=True):

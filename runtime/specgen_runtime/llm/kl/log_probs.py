@@ -13,7 +13,7 @@ from specgen_runtime.llm.conversations.containers import PARTS, LogProbs
 from specgen_runtime.llm.conversations.entries import write_rows
 from specgen_runtime.llm.kl.options import FixedArguments
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
-from specgen_runtime.llm.kl.scoring_models import RowLayout, ScoringModels
+from specgen_runtime.llm.kl.scoring_models import RayScoringModels, RowLayout, ScoringModels
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.ragged import stacked_rows
 from specgen_runtime.specs import Composite, Unbounded
@@ -21,7 +21,7 @@ from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["RetrieveLogProb", "moment_after", "put_rows", "row_specs", "zero_rows"]
+__all__ = ["RetrieveLogProb", "WritesRows", "moment_after", "put_rows"]
 
 
 def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor, padded: bool) -> None:
@@ -107,9 +107,46 @@ def moment_after(tensordict: TensorDictBase) -> TensorDictBase:
     return tensordict if after is None else after
 
 
+class WritesRows(Transform):
+    """Base of transforms that write numbers for the tokens of conversations, as models of `models` score them.
+
+    What they write is next to the reward: under ``"next"`` where there is one, at the root otherwise.
+    """
+
+    models: ScoringModels | RayScoringModels
+
+    @property
+    def row_keys(self) -> list[NestedKey]:
+        """The keys of what is written, float32 ``[*batch, time]``."""
+        return self.out_keys
+
+    def row_width(self) -> int:
+        """The models' `pad_to`; -1 without one."""
+        return self.models.row_layout().pad_to or -1
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return zero_rows(tensordict_reset, self.row_keys, self.models.row_layout())
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self._step(tensordict, moment_after(tensordict))
+        return tensordict
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """The observation specs with what is written, ``[*batch, pad_to]``.
+
+        Raises:
+            ValueError: the models' rows are not padded.
+        """
+        return row_specs(observation_spec, self.row_keys, self.models.row_layout())
+
+    def close(self) -> None:
+        """Use Ray actors no more: those without a name end."""
+        self.models.close()
+
+
 class RetrieveLogProb(
     FixedArguments,
-    Transform,
+    WritesRows,
     changeable=(),
     derived={
         "in_keys": "they are those of the model: give it another input_key, or RetrieveLogProb(..., history_key=...)",
@@ -181,7 +218,7 @@ class RetrieveLogProb(
         )
         super().__init__(in_keys=[model.input_key], out_keys=[key])
         which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
-        self.models = ScoringModels({"model": model}, which=which, detach=detach)
+        self.models: ScoringModels = ScoringModels({"model": model}, which=which, detach=detach)
 
     @property
     def model(self) -> TransformersWrapper:
@@ -208,18 +245,3 @@ class RetrieveLogProb(
         padded = self.models.row_layout().pad_output
         put_rows(next_tensordict, self.out_keys[0], scores.log_probs[0], scores.attention, padded)
         return next_tensordict
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys, self.models.row_layout())
-
-    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self._step(tensordict, moment_after(tensordict))
-        return tensordict
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """The observation specs with the log-probabilities, `[*batch, pad_to]`.
-
-        Raises:
-            ValueError: the model's rows are not padded.
-        """
-        return row_specs(observation_spec, self.out_keys, self.models.row_layout())

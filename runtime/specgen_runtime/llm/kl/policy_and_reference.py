@@ -65,7 +65,7 @@ class PolicyAndReference(ScoringModels):
         models = {"ref_model": self.reference}
         which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
         super().__init__(models, which=which, detach=detach)
-        if policy is not None:
+        if gen_model is not None:
             self.take_policy(policy)
 
     @property
@@ -73,7 +73,7 @@ class PolicyAndReference(ScoringModels):
         """Whether the policy is there."""
         return len(self.models) == 2
 
-    def take_policy(self, gen_model: TransformersWrapper) -> None:
+    def take_policy(self, gen_model: object) -> None:
         """Score with this policy from now on."""
         gen = scoring(gen_model, "gen_model", **self.options)
         _check_pair(gen, self.reference)

@@ -10,13 +10,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
-from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.kl.log_probs import WritesRows, put_rows
 from specgen_runtime.llm.kl.options import FixedArguments, KLOptions, PenaltyOptions, split_options
 from specgen_runtime.llm.kl.policy_and_reference import PolicyAndReference, policy_of
 from specgen_runtime.llm.kl.scoring_models import RayScoringModels, model_of
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.services import HereOrInActors, RayService
-from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Compose
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -27,7 +26,7 @@ _READS = "they are those of gen_model: give it another input_key, or RetrieveKL(
 _WRITES = "give RetrieveKL(..., gen_log_probs_full_key=..., ref_log_probs_full_key=..., kl_key=...)"
 
 
-class _ModelsKL(KLPenalty):
+class _ModelsKL(WritesRows, KLPenalty):
     """The KL of two models' log-probabilities of what the policy reads; see `RetrieveKL`."""
 
     models: PolicyAndReference | RayScoringModels
@@ -74,22 +73,6 @@ class _ModelsKL(KLPenalty):
         put_rows(next_tensordict, self.out_keys[1], ref, attention, padded)
         self.penalise(next_tensordict, gen, ref, scored, attention, padded, full=full)
         return next_tensordict
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys, self.models.row_layout())
-
-    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self._step(tensordict, moment_after(tensordict))
-        return tensordict
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return row_specs(observation_spec, self.out_keys, self.models.row_layout())
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        return self.reward_spec(reward_spec, self.models.row_layout().pad_to or -1)
-
-    def close(self) -> None:
-        self.models.close()
 
 
 class RetrieveKL(

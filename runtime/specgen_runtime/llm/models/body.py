@@ -50,7 +50,6 @@ def score_tokens(
     packed: bool = False,
     max_tokens: int | None = None,
     max_rows: int | None = None,
-    verify: bool = False,
 ) -> Chosen:
     """Return the log-probability of each scored token given those before it, and exactly 0 elsewhere.
 
@@ -68,10 +67,8 @@ def score_tokens(
         packed: whether sequences are put behind each other, where `can_pack` says that the model keeps them apart.
         max_tokens: how many tokens, with padding, are run at once; a longer sequence is run alone. None for all.
         max_rows: how many sequences are run at once; None for all.
-        verify: whether each run is compared with one of the whole model; see `HeadScorer`.
 
     Raises:
-        HeadDiffersError: they do not agree.
         ValueError: see `check_vocabulary`.
 
     Returns:
@@ -87,7 +84,7 @@ def score_tokens(
     parts: list[Chosen] = []
     order: list[Tensor] = []
     places = rows, columns
-    with closing(_runs(scorer, ids, attention, places, packed, max_tokens, max_rows, verify)) as runs:
+    with closing(_runs(scorer, ids, attention, places, packed, max_tokens, max_rows)) as runs:
         for which, states in runs:
             targets = ids[rows[which], columns[which]]
             parts.append(scorer.chosen(states, targets, warp=warp, entropy=entropy))
@@ -113,7 +110,6 @@ def states_before(
     packed: bool = False,
     max_tokens: int | None = None,
     max_rows: int | None = None,
-    verify: bool = False,
 ) -> Tensor:
     """Return what the model makes the logits of scored tokens of, ``[n, width]``, row by row.
 
@@ -121,7 +117,7 @@ def states_before(
     """
     ids, attention, scored = (value.to(device_of(scorer.model)) for value in (ids, attention, scored))
     rows, columns = scored.nonzero(as_tuple=True)
-    runs = list(_runs(scorer, ids, attention, (rows, columns), packed, max_tokens, max_rows, verify))
+    runs = list(_runs(scorer, ids, attention, (rows, columns), packed, max_tokens, max_rows))
     order = torch.cat([which for which, _ in runs])
     return torch.cat([states for _, states in runs])[order.argsort()]
 
@@ -134,7 +130,6 @@ def _runs(
     packed: bool,
     max_tokens: int | None,
     max_rows: int | None,
-    verify: bool,
 ) -> Generator[tuple[Tensor, Tensor], None, None]:
     """Run the model on some sequences at a time: which scored tokens are in them, and what their logits are made of.
 
@@ -158,7 +153,7 @@ def _runs(
             row, before = row_of[rows[which]], wanted[which] - 1
             if packed:
                 row, before = torch.zeros_like(row), before + starts[row]
-            yield which, scorer.states(inputs, row, before, verify=verify)
+            yield which, scorer.states(inputs, row, before)
 
 
 def check_vocabulary(model: nn.Module, ids: Tensor, attention: Tensor) -> None:

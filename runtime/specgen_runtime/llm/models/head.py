@@ -19,7 +19,6 @@ from specgen_runtime.llm.models.logits import full_precision
 from specgen_runtime.objectives.layers import runs_forward_alone
 
 __all__ = [
-    "HeadDiffersError",
     "HeadScorer",
     "LogitsScorer",
     "Scorer",
@@ -33,10 +32,6 @@ __all__ = [
 
 Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
-
-
-class HeadDiffersError(RuntimeError):
-    """A model makes its logits in another way than a probe has found."""
 
 
 class Scorer(Protocol):
@@ -56,19 +51,13 @@ class Scorer(Protocol):
         """Whether it still says how the logits of a model are made: parts of models get exchanged."""
         ...
 
-    def states(
-        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
-    ) -> Tensor:
+    def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
         """Return what logits are made of, ``[n, width]``.
 
         Args:
             inputs: what the model is called with, by name.
             rows: int64 ``[n]``.
             columns: int64 ``[n]``, after which token of its row each one comes.
-            verify: whether the logits of the last column are compared with those of the model as a whole.
-
-        Raises:
-            HeadDiffersError: they do not agree.
         """
         ...
 
@@ -114,16 +103,12 @@ class HeadScorer:
         """Whether model and head are still those that were probed."""
         return model is self.model and output_head(model) is self.head
 
-    def states(
-        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
-    ) -> Tensor:
+    def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
         """The states of the body; see `Scorer`."""
         with autocasting(self.model, self.head, self.autocast):
             states: Tensor = self.body(**inputs, use_cache=False)[0]
         if self.autocast is not None:
             states = states_as_stored(self.model, states)
-        if verify:
-            self._verify(inputs, states[:, -1].detach())
         return states[rows, columns]
 
     def logits(self, states: Tensor) -> Tensor:
@@ -138,17 +123,6 @@ class HeadScorer:
         return chosen_log_probs(
             states, targets, self.logits, self.vocabulary, linear=linear, warp=warp, entropy=entropy
         )
-
-    @torch.no_grad()
-    def _verify(self, inputs: Mapping[str, Any], states: Tensor) -> None:
-        only = {"logits_to_keep": 1} if accepts(self.model, "logits_to_keep") else {}
-        with autocasting(self.model, self.head, self.autocast):
-            wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
-        raw = self.head(states)
-        if not _agree(raw if self.post is None else self.post(raw), wanted):
-            raise HeadDiffersError(
-                f"the logits of {type(self.model).__name__} are not those that its head and its configuration give"
-            )
 
 
 @dataclass(frozen=True)
@@ -167,10 +141,8 @@ class LogitsScorer:
         """Whether it is for this model."""
         return model is self.model
 
-    def states(
-        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
-    ) -> Tensor:
-        """The logits; see `Scorer`. There is nothing to verify."""
+    def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
+        """The logits; see `Scorer`."""
         kept, places = torch.unique(columns, return_inverse=True)
         selects = accepts(self.model, "logits_to_keep")
         only = {"logits_to_keep": kept} if selects else {}

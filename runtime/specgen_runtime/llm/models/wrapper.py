@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, cast, get_args
 
@@ -18,7 +17,7 @@ from specgen_runtime.llm.models.batching import CallBatcher
 from specgen_runtime.llm.models.body import can_pack, scorable, score_tokens, states_before
 from specgen_runtime.llm.models.chosen import Chosen
 from specgen_runtime.llm.models.distribution import TokenDistribution
-from specgen_runtime.llm.models.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
+from specgen_runtime.llm.models.head import Scorer, find_scorer
 from specgen_runtime.llm.models.inputs import SAID, Inputs, wrapper_keywords
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
 from specgen_runtime.llm.models.loading import load_model, load_pair
@@ -94,9 +93,6 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         with_entropy: whether distributions (`get_dist`) compute entropies in the run that computes log-probabilities;
             False does so in a run of its own, when one is asked for.
         assistant_only: whether scoring is of the assistant's tokens alone, where their mask is known; 0.0 stands for others.
-        verify_head: when it is made sure that the logits are what the head makes of the body's states: ``"once"``, by a
-            probe, whose logits may be too small to tell; or ``"always"``, in each call that scores too, at the cost of
-            another run of the model. One that makes them in another way is run as a whole, with a warning.
         autocast: the precision of what is before the head, sampling and scoring, such as ``torch.bfloat16``; None for that
             of the parameters. Head, log-probabilities and gradients have theirs.
 
@@ -142,7 +138,6 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         max_tokens: int | None = None,
         with_entropy: bool = True,
         assistant_only: bool = False,
-        verify_head: Literal["once", "always"] = "once",
         autocast: torch.dtype | None = None,
     ) -> None:
         given = {key: value for key, value in locals().items() if key not in ("self", "model", "__class__")}
@@ -159,8 +154,6 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(
                 f"min_batch_size={min_batch_size} is of calls that are put together: batching=True"
             )
-        if verify_head not in ("once", "always"):
-            raise ValueError(f"verify_head is 'once' or 'always', got {verify_head!r}")
         if autocast not in (None, torch.bfloat16, torch.float16):
             raise ValueError(f"autocast is torch.bfloat16 or torch.float16, got {autocast!r}")
         if layout not in (None, torch.strided):
@@ -213,7 +206,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.optional_in_keys = self.inputs.optional_keys
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
-        self.with_entropy, self.verify_head, self.assistant_only = with_entropy, verify_head, assistant_only
+        self.with_entropy, self.assistant_only = with_entropy, assistant_only
         self.autocast = autocast
         self.generator: torch.Generator | None = None
         self._given = given
@@ -290,14 +283,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         return self._run(states_before, sequences, scored)
 
     def _run(self, how: Callable[..., T], sequences: Sequences, scored: Tensor, **options: Any) -> T:
-        tokens = sequences.ids, sequences.attention, scored
         options |= {"packed": self.packs, "max_tokens": self.max_tokens, "max_rows": self.max_batch_size}
-        try:
-            return how(self.scorer, *tokens, **options, verify=self.verify_head == "always")
-        except HeadDiffersError as error:
-            warnings.warn(f"{error}: it is run as a whole from now on", stacklevel=3)
-            self._scorer = LogitsScorer(self.model, self.autocast)
-            return how(self._scorer, *tokens, **options)
+        return how(self.scorer, sequences.ids, sequences.attention, scored, **options)
 
     def sequences(self, tensordict: TensorDictBase) -> Sequences:
         """Return the tokens of what is read, with the assistant's mask where it is known; see `Inputs.sequences`."""
