@@ -321,7 +321,12 @@ class EnvChecker:
                 key = (*prefix, flag)
                 name = dotted(key)
                 spec = SpecType("pattern", "bool", self.groups.dims(name) or (ANY_DIMS if prefix else ()))
-                targets[name] = Target(name, spec, self.groups.help(name), key, "next", col=True)
+                help = (
+                    self.groups.help(name)
+                    if prefix
+                    else "at the root it is one truth value: reduce it, `any(…)` or `all(…)`"
+                )
+                targets[name] = Target(name, spec, help, key, "next", col=True)
         return targets
 
     def _all_assigned(self, section: str, wanted: Iterable[str], types: Mapping[str, Type]) -> None:

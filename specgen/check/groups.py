@@ -12,6 +12,7 @@ from specgen.check.names import Names, refusal
 from specgen.check.specs import is_size, parse_spec
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import agents as rules
+from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import specs as spec_rules
 from specgen.expr import Binding, SpecType, Type, point
@@ -148,6 +149,12 @@ def _members(
                 )
                 return []
         count = len(agents)
+    elif isinstance(agents, str) and agents.isidentifier() and agents not in dims:
+        message = f"`{agents}` is neither a number nor a name of `dims`"
+        near = suggestion(agents, dims)
+        help = near or f"write a number; names of agents are a list: `agents: [{agents}]`"
+        sink.add(expression_rules.UNDEFINED.at(span, message, help=help))
+        return []
     elif isinstance(agents, str):
         if not is_size(agents):
             sink.add(spec_rules.BAD_SHAPE.at(span, f"`{agents}` is not a whole number"))

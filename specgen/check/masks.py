@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from specgen.check.groups import Groups
 from specgen.check.model import Entry
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink, as_question, suggestion
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import SpecType
@@ -34,14 +34,14 @@ def check_masks(
         if target not in actions:
             sink.add(
                 rules.UNKNOWN_DECLARATION.at(
-                    file.key_span(*here), f"no action `{target}`", help=suggestion(target, actions)
+                    file.key_span(*here), f"no action `{target}`", help=_suggested(target, actions)
                 )
             )
             continue
         if mask not in masks:
             sink.add(
                 rules.UNKNOWN_DECLARATION.at(
-                    file.span(*here), f"no observation `{mask}`", help=suggestion(mask, masks)
+                    file.span(*here), f"no observation `{mask}`", help=_suggested(mask, masks)
                 )
             )
             continue
@@ -81,3 +81,10 @@ def mask_fault(action: Entry, mask: Entry) -> str | None:
     if found.dtype == "bool" and found.dims == wanted:
         return None
     return f"mask `{mask.dotted}` is {found}, action `{action.dotted}` needs bool{list(wanted)}"
+
+
+def _suggested(name: str, keys: Iterable[str]) -> str | None:
+    """The key that may be meant: one that is called so in a group, or nearly so."""
+    known = tuple(keys)
+    nested = next((one for one in known if one.rpartition(".")[2] == name), None)
+    return suggestion(name, known) if nested is None else as_question(nested)

@@ -33,6 +33,7 @@ from specgen.expr import (
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.symbols import Key, Time
 from specgen.expr.types import Level
+from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
@@ -158,7 +159,8 @@ def check_section(
                 _unknown(section, said, value, scope, broken, node.entries[index + 1 :], sink)
             continue
         if not _target_allowed(section, key, targets, wrong, sink):
-            broken |= {name, f"next.{name}"} & {name, *targets}  # what was meant is not missing, too
+            # what was meant is not missing, too
+            broken |= {name, *(one for one in _meant(name, targets) if node.key(one) is None)}
             continue
         if not isinstance(value, Scalar):
             continue  # the models have said so already
@@ -290,6 +292,20 @@ def called(typed: Typed) -> frozenset[str]:
     return frozenset(node.function.name for node in typed.nodes if node.function is not None)
 
 
+def _meant(name: str, targets: Collection[str]) -> tuple[str, ...]:
+    """The keys that may have been meant by a name that can't be assigned; the likeliest first."""
+    whole, _, flag = name.rpartition(".")
+    if flag == "done":
+        return tuple(
+            one for one in (f"{whole}.{ending}".lstrip(".") for ending in ENDING_FLAGS) if one in targets
+        )
+    moved = f"next.{name.replace('.next.', '.')}"
+    if moved in targets:
+        return (moved,)
+    near = did_you_mean(name, targets) if "." in name else None
+    return () if near is None else (near,)
+
+
 def _target_allowed(
     section: Section, key: Scalar, targets: Mapping[str, Target], wrong: Mapping[str, str], sink: Sink
 ) -> bool:
@@ -301,7 +317,7 @@ def _target_allowed(
         sink.add(rule.at(key.span, f"`{name}` can't be assigned here", help=wrong[name]))
         return False
     if "." in name:
-        near = did_you_mean(name, targets)
+        near = next(iter(_meant(name, targets)), None)
         help = as_question(near) if near else f"here one may assign {section.expected}"
         sink.add(rules.WRONG_TARGET.at(key.span, f"`{name}` is no declared key", help=help))
         return False

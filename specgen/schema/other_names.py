@@ -125,6 +125,15 @@ _DECAYS = (
     "start_e", "end_e", "initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_decay", "eps_decay", "decay",
 )  # fmt: skip
 """What others say of how random actions become rarer, which is a schedule here."""
+_SHARED = (
+    "write `per: agent`, each agent its own parameters, or leave `per` out, one network for all of a group"
+)
+_CENTRAL = "write `per: all`, or `of: [group, …]` for what agents of several groups observe"
+_OF_AGENTS = {
+    "share_params": _SHARED, "share_parameters": _SHARED, "parameter_sharing": _SHARED, "share_policy": _SHARED,
+    "centralized": _CENTRAL, "centralised": _CENTRAL, "centralized_critic": _CENTRAL, "central_critic": _CENTRAL,
+}  # fmt: skip
+"""What others say of the networks of several agents, which is `per` here."""
 _DECAY = 'write `eps: "linear(1.0, 0.05, over=10_000)"`'
 _LAYERS = "the layers of each network stand under `networks`: `actor_network: {mlp: [64, 64]}`"
 
@@ -137,6 +146,8 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
         return _DO_SAMPLE
     if name in _DECAYS and "eps" in fields:
         return _DECAY
+    if name in _OF_AGENTS and "per" in fields:
+        return _OF_AGENTS[name]
     if name == "policy_kwargs" and "networks" in fields:
         return _LAYERS
     found = named_as(name, fields)

@@ -249,7 +249,9 @@ class KeyFinder:
                 notes = [Note(f"`{writer[0]}` comes later", writer[1])]
             elif not nested:
                 notes = [f"the keys here are {', '.join(sorted(one.known))}"]
-                help_ = help_ or one.choose
+                in_group = next((key for key in one.known if key.startswith(f"{one.key}.")), None)
+                several = f"it holds several: name those that are meant, `{in_group}`" if in_group else None
+                help_ = help_ or one.choose or several
             message = f"no key `{one.key}` for `{one.transform.name}`{where}"
             self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
 

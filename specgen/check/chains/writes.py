@@ -321,7 +321,9 @@ class WrittenKeys:
                     span,
                     f"`{made.dotted}` has shape {list(dims)}{', steps in front' if collected else ''}: what stands under `{group.name}` is one for each "
                     f"of its {group.size} agents",
-                    help="choose a key that is not in the group",
+                    help="choose a key that is not in the group"
+                    if collected or made.role == "action" or len(dims) < 2
+                    else "leave the first dimension as it is: another axis, such as -1, or a key that is not in the group",
                 )
             )
 

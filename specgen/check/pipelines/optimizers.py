@@ -109,8 +109,9 @@ class OptimizerReader(PartReader):
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="write which"))
                 return None
             if not full:
-                owner = ", ".join(f"`{loss.loss.name}`" for loss in self.losses)
-                message = f"{owner} has no network, learned number or term `{name}`"
+                owner = " nor ".join(dict.fromkeys(f"`{loss.loss.name}`" for loss in self.losses))
+                owner = f"neither {owner} has a" if " nor " in owner else f"{owner} has no"
+                message = f"{owner} network, learned number or term `{name}`"
                 help = suggestion(name, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
                 return None

@@ -160,6 +160,8 @@ class HarborSkip(GeneratedGymEnv["HarborSkipData", "HarborSkipSpecs"]):
             self.dynamics, self.consts, root.observation, root.done, actions[0], actions[1], actions[2]
         )
 
+    # ...
+
 
 # ...
 
