@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Literal
@@ -16,10 +17,9 @@ from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.tensordict_replay_buffer import TensorDictReplayBuffer
 from specgen_runtime.data.trajectories import (
     TRAJECTORY_NUMBERS,
-    Trajectories,
     any_of_element,
     ends_of_numbers,
-    find_trajectories,
+    ends_of_pieces,
 )
 from specgen_runtime.envs.keys import MissingKeyError, next_key, show_key
 from specgen_runtime.transforms.keys import as_tuple, sibling
@@ -97,7 +97,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         self.her_ratio = her_ratio
         self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
         self.reward_key, self.end_key = reward_key, end_key
-        self._found: tuple[Storage, int, tuple[Trajectories, torch.Size]] | None = None
+        self._found: tuple[Storage, int, tuple[Tensor, torch.Size]] | None = None
 
     def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
         """As that of `ReplayBuffer`; goals are drawn now, and read with the sample."""
@@ -161,15 +161,14 @@ class HERReplayBuffer(TensorDictReplayBuffer):
 
     def _chosen(self, elements: Tensor) -> Tensor:
         """The elements whose achieved goals become those of others, `[n, ndim]`."""
-        pieces, sizes = self._trajectories()
+        ends, sizes = self._trajectories()
         drawn = torch.rand(
             len(elements), dtype=torch.float64, device=elements.device, generator=self.generator
         )
         if self.strategy == "random":
             flat = (drawn * sizes.numel()).long().clamp_max(sizes.numel() - 1)
             return torch.stack(torch.unravel_index(flat, sizes), -1)
-        piece = piece_of(elements, pieces, sizes)
-        begin, length = pieces.start[piece, 0], pieces.length[piece]
+        begin, length = piece_of(elements, ends, sizes)
         low = (elements[:, 0] - begin) % sizes[0] if self.strategy == "future" else torch.zeros_like(begin)
         to = length - 1
         if self.strategy != "final":
@@ -178,13 +177,14 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         chosen[:, 0] = (begin + to) % sizes[0]
         return chosen
 
-    def _trajectories(self) -> tuple[Trajectories, torch.Size]:
-        """Where trajectories begin and end, and how many elements there are, found once for each state of the rows."""
+    def _trajectories(self) -> tuple[Tensor, torch.Size]:
+        """Where trajectories end, as `piece_of` takes it, and how many elements there are: once for each state of the rows."""
         storage, found = self.storage, self._found
         if found is None or found[0] is not storage or found[1] != storage.revision:
-            ends = self._ends(leaves_of(storage.collate(storage.get(slice(None)))))
-            pieces = find_trajectories(ends, full=storage.is_full, last=storage._last_cursor)
-            found = self._found = (storage, storage.revision, (pieces, ends.shape))
+            flags = self._ends(leaves_of(storage.collate(storage.get(slice(None)))))
+            ends = ends_of_pieces(flags, full=storage.is_full, last=storage._last_cursor)
+            positions = ends.flatten(1).T.flatten() if ends.ndim > 1 else ends
+            found = self._found = (storage, storage.revision, (positions.nonzero().squeeze(-1), ends.shape))
         return found[2]
 
     def _ends(self, leaves: Leaves) -> Tensor:
@@ -198,31 +198,28 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         ends = [any_of_element(flag, ndim) for flag in found]
         numbers = [leaves[as_tuple(key)] for key in TRAJECTORY_NUMBERS if as_tuple(key) in leaves]
         ends += [any_of_element(ends_of_numbers(number), ndim) for number in numbers]
-        return torch.stack(ends).any(0)
+        return functools.reduce(torch.logical_or, ends)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_found": None}
 
 
-def piece_of(elements: Tensor, pieces: Trajectories, sizes: torch.Size) -> Tensor:
-    """The trajectory of each element.
+def piece_of(elements: Tensor, ends: Tensor, sizes: torch.Size) -> tuple[Tensor, Tensor]:
+    """The piece of a trajectory of each element: its first row, and how many it has, int64 `[n]`.
 
     Args:
         elements: `[n, ndim]`, the row first.
-        pieces: all trajectories, in the order of the batch, then of the rows of their ends.
+        ends: where pieces end, in order: the places in the batch, counted through, times the number of rows, plus the row.
         sizes: how many elements there are, rows first.
     """
-
-    def position(of: Tensor) -> Tensor:
-        """The place in the batch, then the row, as one number."""
-        found = torch.zeros_like(of[:, 0])
-        for dim in (*range(1, len(sizes)), 0):
-            found = found * sizes[dim] + of[:, dim]
-        return found
-
-    ends, at = position(pieces.stop), position(elements)
-    behind = torch.searchsorted(ends, at)
-    # behind the last end at its place a trajectory goes on in row 0, where the first end is its own
-    wraps = behind == len(ends)
-    wraps |= ends[behind.clamp_max(len(ends) - 1)] // sizes[0] != at // sizes[0]
-    return torch.where(wraps, torch.searchsorted(ends, at // sizes[0] * sizes[0]), behind)
+    rows = sizes[0]
+    place = torch.zeros_like(elements[:, 0])
+    for dim in range(1, len(sizes)):
+        place = place * sizes[dim] + elements[:, dim]
+    behind = torch.searchsorted(ends, place * rows + elements[:, 0])
+    first, stop = (torch.searchsorted(ends, (place + one) * rows) for one in (0, 1))
+    # behind the last end at its place a piece goes on in row 0, and ends where the first one there does
+    last = ends[torch.where(behind == stop, first, behind)] % rows
+    before = ends[torch.where(behind == first, stop, behind) - 1] % rows
+    begin = (before + 1) % rows
+    return begin, (last - begin) % rows + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,7 +161,7 @@ class SliceSampler(Sampler):
             )
         self.traj_key = None
         ends = [any_of_element(flag, ndim) for flag in flags]
-        return find_trajectories(torch.stack(ends).any(0), full=full, last=last)
+        return find_trajectories(functools.reduce(torch.logical_or, ends), full=full, last=last)
 
     # ----------------------------------------------------------------- parts
 

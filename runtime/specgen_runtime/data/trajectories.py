@@ -10,7 +10,14 @@ from torch import Tensor
 from specgen_runtime.envs.keys import TRAJECTORY_KEY
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TRAJECTORY_NUMBERS", "Trajectories", "any_of_element", "ends_of_numbers", "find_trajectories"]
+__all__ = [
+    "TRAJECTORY_NUMBERS",
+    "Trajectories",
+    "any_of_element",
+    "ends_of_numbers",
+    "ends_of_pieces",
+    "find_trajectories",
+]
 
 TRAJECTORY_NUMBERS: tuple[NestedKey, ...] = (TRAJECTORY_KEY, "episode")
 """Where the number of a row's trajectory is looked for."""
@@ -47,13 +54,7 @@ def find_trajectories(end: Tensor, *, full: bool, last: int | None) -> Trajector
         last: the newest row; what stands behind it is older. None: not known.
     """
     rows = end.shape[0]
-    end = end.clone()
-    if not full:
-        end[-1] = True
-    elif last is not None:
-        end[last] = True
-    else:
-        end[-1] |= ~end.any(0)  # a trajectory without end
+    end = ends_of_pieces(end, full=full, last=last)
     stop = end.transpose(0, -1).nonzero()
     stop[:, [0, -1]] = stop[:, [-1, 0]]
     # Each begins behind the end of the one before it at its place of the batch; the first behind the end of the last.
@@ -65,6 +66,18 @@ def find_trajectories(end: Tensor, *, full: bool, last: int | None) -> Trajector
     start = stop.clone()
     start[:, 0] = (before + 1) % rows
     return Trajectories(start, stop, (stop[:, 0] - start[:, 0]) % rows + 1)
+
+
+def ends_of_pieces(end: Tensor, *, full: bool, last: int | None) -> Tensor:
+    """Behind which rows a piece of a trajectory ends, of the arguments of `find_trajectories`; everywhere in the batch one does."""
+    end = end.clone()
+    if not full:
+        end[-1] = True
+    elif last is not None:
+        end[last] = True
+    else:
+        end[-1] |= ~end.any(0)  # a trajectory without end
+    return end
 
 
 def any_of_element(flags: Tensor, ndim: int) -> Tensor:
