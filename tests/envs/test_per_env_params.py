@@ -128,6 +128,11 @@ def test_values_broadcast_to_the_batch(envs: Any, batch: tuple[int, ...]) -> Non
         ({"slick": 1}, TypeError, "slick must be torch.bool, got torch.int64"),
         ({"mass": True}, TypeError, "mass must be torch.float32, got torch.bool"),
         ({"mass": "heavy"}, TypeError, "mass must be numbers or a tensor, got 'heavy'"),
+        (
+            {"mass": torch.ones((), device="meta")},
+            ValueError,
+            "mass is on the meta device, where it has no values, and the environment is on cpu",
+        ),
         ({"mass": torch.ones(4)}, ValueError, r"broadcasts to \[3\].*got a tensor of shape \[4\]"),
         ({"mass": torch.ones(2, 3)}, ValueError, r"broadcasts to \[3\].*got a tensor of shape \[2, 3\]"),
         ({"wind": torch.ones(3)}, ValueError, r"broadcasts to \[3, 2\].*got a tensor of shape \[3\]"),

@@ -86,3 +86,18 @@ def test_no_part_is_told_by_its_address() -> None:
     assert said.startswith("DQNCartPole(\n")
     assert "    buffer: TensorDictReplayBuffer\n" in said
     assert " at 0x" not in said
+
+
+def test_a_state_of_other_parts_is_told_by_its_names() -> None:
+    parts = PPOCartPole(PPOCartPoleConfig(num_envs=16))
+    state = parts.state_dict()
+    parts.load_state_dict({**state, "mine": 1})
+    del state["critic_optimizer"], state["collector"]
+    said = (
+        r"what PPOCartPole is to restore lacks 'critic_optimizer', 'collector', and has 'optimizer', which is none of"
+        r" its parts: it is what `state_dict` of a PPOCartPole gave"
+    )
+    before = parts.actor_network.state_dict()
+    with pytest.raises(ValueError, match=said):
+        parts.load_state_dict({**state, "optimizer": {}})
+    torch.testing.assert_close(parts.actor_network.state_dict(), before)

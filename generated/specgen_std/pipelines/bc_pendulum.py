@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=18e7f0fbca42a3b178b43bb074bd44bdd48232f22fbd3ea9d2a629bfcb7ba105
+# specgen: sha256=ffa9f970afae4eb82d1b326fcd70bfcb60a6dde93933da0e6c9c776cd99f8a62
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class BCPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "optimizer", "exploring", "sampling")
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         load_generator(self.exploring, state["exploring"])

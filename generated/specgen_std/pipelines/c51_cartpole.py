@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=24e70752c550a5b9cde80ad84ce7995ac292a8455706171cb7ec9d9da3cf2429
+# specgen: sha256=701f230b888a037a0a476bd8862af204e2356f995a61ea7868f30e71f7e96995
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -219,6 +219,7 @@ class C51CartPole(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "collector", "multi_step", "exploring")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a86ad96a2e8b62fd8681b2210b8ac5fcdd3f1e1992bd4c6c4213ef6d4c6d1950
+# specgen: sha256=864e3f6afe0e82f25d5e36885a51935b014d7614dc19aecaddda547193d5dc65
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -218,6 +218,17 @@ class CQLPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "updater",
+            "actor_optimizer",
+            "critic_optimizer",
+            "temperature_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f6e51737d52591ae80c358c61e2095ad54185be8e2f37be2ab072e72ed4425ce
+# specgen: sha256=002a07bbba424015138f8c7b1e11687d73b1fa2175db76c316de6152eb77dee0
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -206,6 +206,9 @@ class DDPGPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state, "loss", "updater", "actor_optimizer", "critic_optimizer", "collector", "exploring"
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a52ba51209d6bbe33af8166de101c1b5164d0d8eafbffb5f02c7688673f5b53
+# specgen: sha256=0a80fb33127f913eca76067326073f6f1d7090415258ba07ad47d0aa0b2ccc95
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -232,6 +232,9 @@ class DDPGPendulumRecorded(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state, "loss", "updater", "actor_optimizer", "critic_optimizer", "collector", "exploring"
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=27512c752d76b47dd8de255da56fd80dcf326ab4895ddaec3d72a40a6d0b002c
+# specgen: sha256=8e1f0428f31dcad19eb138dda1d41e570c5ae8ce89a03aa9216d0ae198c2cfde
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -223,6 +223,16 @@ class DiscreteSACFrozenLake(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "updater",
+            "actor_optimizer",
+            "critic_optimizer",
+            "temperature_optimizer",
+            "collector",
+            "exploring",
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a3813860ed0348db136807e53d684e35f04a6bf8d6446dbaed7154bc70842f92
+# specgen: sha256=ff67279f0f860f51462b432489ed83f6c25e9d62e227a6860662e7e89c95e344
 """Deep Q-learning on bit flipping, with goals in hindsight."""
 
 from __future__ import annotations
@@ -216,6 +216,7 @@ class DQNBitFlip(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "collector", "exploring")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9bb9279893dfa08bca0703aecc974ddabc19455723219df8c9543f21903775d0
+# specgen: sha256=309f86485f5d38fbc9538913b0eb759ac825e66e8207cfcef9b820a5d47f404e
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ class DQNCartPole(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "collector", "exploring")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

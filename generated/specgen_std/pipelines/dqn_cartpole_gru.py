@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7fd57f3d6fdc9da4f69dcf88451bb5ac6829fe087e717f25682e6f7e752fd7b6
+# specgen: sha256=feb27214da225b56ac5f03c747e65f7b8809833f4738bc60124236ed48cca90e
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
@@ -208,6 +208,7 @@ class DQNCartPoleGRU(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "collector", "exploring")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3e3eaf0b65cf71a096a2b00b396ebf5feea5759a0ce0c44083d4182c9d86b685
+# specgen: sha256=8e50d89f83ece935479d3b3f09f47277fb3888eabf1d400d1c279dc7a62fc039
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ class IQLPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "exploring", "sampling")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=67f2b4df3fad11d40057ca8de0f4e348cf59230d0a21d9ee001bc1904e51a7fc
+# specgen: sha256=c45edc7478cd18ade75ef6bb5e865ec3d5e20d31b5f2e20d8034698d098a6d30
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -277,6 +277,17 @@ class MAPPOTag(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "adversary_loss",
+            "agent_loss",
+            "adversary_optimizer",
+            "agent_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.adversary_loss.load_state_dict(state["adversary_loss"])
         self.agent_loss.load_state_dict(state["agent_loss"])
         self.adversary_optimizer.load_state_dict(state["adversary_optimizer"])

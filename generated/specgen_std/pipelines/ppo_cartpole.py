@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8ea63268366afc9ffcc1cad3e59acf84f5f3f3ea1e5d5c689a71f177fd13e6f0
+# specgen: sha256=963094637791f80c5f4116e45071f3bd7b63c81d80c667f69d53f7a40a43212e
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -201,6 +201,16 @@ class PPOCartPole(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "actor_optimizer",
+            "critic_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.loss.load_state_dict(state["loss"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=edb598927e384914fc3a8501b8a5b74d55f16127d2b3e8f09b0d2d1537f628bc
+# specgen: sha256=30e8b9e1f1dcc68d7805a4d8f66ae61f98683a2a9297b23d690d63e1aa5bb8b2
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -201,6 +201,16 @@ class PPOCartPoleGym(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "actor_optimizer",
+            "critic_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.loss.load_state_dict(state["loss"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=512d12c06a3699a6febecfe5eb9358ffbd672ecada43a2d043f40938ad2ba764
+# specgen: sha256=4ffbaf4ff2a7f9a01fd6c034d6a36326dd6e8e670ac20844f27a12f2a892cb79
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -208,6 +208,16 @@ class PPOPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "actor_optimizer",
+            "critic_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.loss.load_state_dict(state["loss"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=59564ccc01afb67a54fd5c8c1c5289a095ba3286c29972391785f19f43378ab2
+# specgen: sha256=4204357bba7eb6a444a729c41fe41c90811583ae843352e763346e6ac19a3f07
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -208,6 +208,7 @@ class PPOPendulumGRU(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "optimizer", "collector", "exploring", "drawing", "shuffling")
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f6015b6c6ec02e5e3ee99e3cb213b3bab5e2acaae1aa538721aeff8cbbb37248
+# specgen: sha256=8536421ebeb5ea5cdb243934662e228f569575bfad95f8db6fee1a9f79969dad
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -232,6 +232,18 @@ class PPORNDMountainCar(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "agent_loss",
+            "novelty_loss",
+            "bonus_reward",
+            "agent_optimizer",
+            "novelty_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.agent_loss.load_state_dict(state["agent_loss"])
         self.novelty_loss.load_state_dict(state["novelty_loss"])
         self.bonus_reward.load_state_dict(state["bonus_reward"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f0427bd0976f9f37f7890088cd67f691da4bdb0474f8bedff865ec4602cea5b
+# specgen: sha256=94a2c6ec27867f7b35d086bf15b9c241dc32c238490777beb33b78a25deb4085
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -234,6 +234,16 @@ class PPOTaxi(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "actor_optimizer",
+            "critic_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+            "shuffling",
+        )
         self.loss.load_state_dict(state["loss"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=07af73b2589fade0fd7448622230484a49c57a9a0f06105bdff0c3b5c349ca54
+# specgen: sha256=dd260d41a2f735d8bccffa2f8cb90fceb0ad590e22af191d975494380fd41ebd
 """Deep Q-learning with quantile regression on CartPole."""
 
 from __future__ import annotations
@@ -190,6 +190,7 @@ class QRDQNCartPole(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "loss", "updater", "optimizer", "collector", "exploring")
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a2f8be7cccfe03689e95718cb80b2f66ce364187d7db713ae4086dcc2ddcf6e0
+# specgen: sha256=85dc51934d22ed302a2af87201f9b51dd40b547a81926b3a9456c3eeaba348ad
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -223,6 +223,17 @@ class REDQPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "updater",
+            "actor_optimizer",
+            "critic_optimizer",
+            "temperature_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5394f0fd0e8f7995eb20be0802c6e9488c478c9cbf3171ee8f0ecce154494af1
+# specgen: sha256=58ace1415f74ce19e57bf40d67f481fffdc7c88b5eaed2712042ff8dc7592046
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -217,6 +217,17 @@ class SACMountainCar(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "updater",
+            "actor_optimizer",
+            "critic_optimizer",
+            "temperature_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f5b88ace1d5d9c77b9895f43e49c52a359caf242992c8dd501a81bc18cf3c254
+# specgen: sha256=8a05f9a9fec4d99e66f658c4423146164cc0095735be5e19b7629b8e7672e368
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -170,6 +170,9 @@ class TD3BCPendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state, "loss", "updater", "actor_optimizer", "critic_optimizer", "drawing", "sampling"
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

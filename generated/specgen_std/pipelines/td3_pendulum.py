@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=53362ad43bc8be01f65f808f3a9e7c13e4daceca190f6e6b95745554e51487d8
+# specgen: sha256=93c6ae262d2197a337b4d901df590099339807f36fc14639c48b3ccf9002915b
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -223,6 +223,16 @@ class TD3Pendulum(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "loss",
+            "updater",
+            "actor_optimizer",
+            "critic_optimizer",
+            "collector",
+            "exploring",
+            "drawing",
+        )
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])

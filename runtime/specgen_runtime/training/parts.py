@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,6 +27,18 @@ class PipelineParts:
         if "collector" not in vars(self) and hasattr(type(self), "collector"):
             lines.append("    collector: not asked for yet\n")
         return f"{type(self).__name__}(\n{''.join(lines)})"
+
+    def _check_state(self, state: Mapping[str, Any], *names: str) -> None:
+        """Raise a `ValueError` unless a state has the entries that these parts restore."""
+        missing = [name for name in names if name not in state]
+        if not missing:
+            return
+        more = [str(name) for name in state if name not in names]
+        others = f", and has {', '.join(map(repr, more))}, which is none of its parts" if more else ""
+        raise ValueError(
+            f"what {type(self).__name__} is to restore lacks {', '.join(map(repr, missing))}{others}: it is what"
+            f" `state_dict` of a {type(self).__name__} gave"
+        )
 
 
 def _said(part: Any) -> str:

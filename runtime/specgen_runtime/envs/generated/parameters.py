@@ -68,7 +68,8 @@ def per_env_param(
 
     Raises:
         TypeError: `value` is not made of numbers, or of another kind of number.
-        ValueError: it does not broadcast to `shape`, or a value is outside the range.
+        ValueError: it does not broadcast to `shape`, a value is outside the range, or it has no values since it is on the
+            meta device, and the environment is not.
     """
     try:
         given = torch.as_tensor(value)
@@ -83,6 +84,10 @@ def per_env_param(
         raise TypeError(f"{name} must be {dtype}, got {given.dtype}")
     if exact.device.type != "meta":
         check_range(name, exact, None, limits)
+    elif (wanted := torch.get_default_device() if device is None else device).type != "meta":
+        raise ValueError(
+            f"{name} is on the meta device, where it has no values, and the environment is on {wanted}"
+        )
     made = exact.to(device=given.device if device is None else device, dtype=dtype)
     try:
         return made.expand(tuple(shape))
