@@ -97,6 +97,9 @@ class Pushing(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state, "robot_loss", "robot_updater", "optimizer", "collector", "exploring", "drawing"
+        )
         self.robot_loss.load_state_dict(state["robot_loss"])
         self.robot_updater.load_state_dict(state["robot_updater"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -146,6 +146,16 @@ class Hunting(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "adversary_loss",
+            "agent_loss",
+            "adversary_updater",
+            "agent_updater",
+            "optimizer",
+            "collector",
+            "exploring",
+        )
         self.adversary_loss.load_state_dict(state["adversary_loss"])
         self.agent_loss.load_state_dict(state["agent_loss"])
         self.adversary_updater.load_state_dict(state["adversary_updater"])

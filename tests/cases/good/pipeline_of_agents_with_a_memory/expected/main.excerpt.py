@@ -80,6 +80,7 @@ class Pushing(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(state, "robot_loss", "optimizer", "collector", "exploring", "drawing", "shuffling")
         self.robot_loss.load_state_dict(state["robot_loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])

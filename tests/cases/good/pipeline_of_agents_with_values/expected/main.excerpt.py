@@ -147,6 +147,17 @@ class Crossings(PipelineParts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._check_state(
+            state,
+            "robot_loss",
+            "walker_loss",
+            "robot_updater",
+            "walker_updater",
+            "actors_optimizer",
+            "critics_optimizer",
+            "collector",
+            "exploring",
+        )
         self.robot_loss.load_state_dict(state["robot_loss"])
         self.walker_loss.load_state_dict(state["walker_loss"])
         self.robot_updater.load_state_dict(state["robot_updater"])
