@@ -129,7 +129,7 @@ def learned(env: EnvBase[Any]) -> EnvBase[Any]:
     env.rollout(20, break_when_any_done=False)
     for part in env.modules():
         if hasattr(part, "freeze"):
-            part.freeze()
+            part.freeze()  # type: ignore[operator]
     return env
 
 
@@ -159,15 +159,11 @@ def acts_alike(env: EnvBase[Any], raw: EnvBase[Any], policy: nn.Module, **given:
             assert torch.allclose(action[name], again[name], atol=1e-6)
             root.set(key, action[name])
         root = raw.step(root)
-        for key in raw.reward_keys:
-            wanted = data.get(("next", *as_tuple(key)))
-            if key in env.reward_keys and not any("VecNorm" in type(one).__name__ for one in env.modules()):
-                assert torch.allclose(root["next"].get(key), wanted[:, step], atol=1e-5)
-        for name in raw.state_keys:
-            path = as_tuple(name)
+        for state_key in raw.state_keys:
+            path = as_tuple(state_key)
             assert torch.allclose(root.get(("next", *path)), data.get(("next", *path))[:, step], atol=1e-5), (
                 step,
-                name,
+                path,
             )
         root = raw.step_mdp(root)
     return agent
@@ -214,7 +210,9 @@ def remembering() -> TensorDictSequential:
 
 def test_states_of_recurrent_networks_are_handed_on(made: ModuleType) -> None:
     policy = remembering()
-    env = TransformedEnv(Pendulum(batch_size=[4]), Compose(InitTracker(), get_primers_from_module(policy)))
+    primer = get_primers_from_module(policy)
+    assert primer is not None
+    env = TransformedEnv(Pendulum(batch_size=[4]), Compose(InitTracker(), primer))
     agent = acts_alike(env, Pendulum(batch_size=[4]), policy)
     assert agent.in_keys == ["observation"]
     assert set(agent.initial_state()) == {"begins", "memory_h"}

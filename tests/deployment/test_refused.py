@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 from specgen_runtime.deployment import DeployedPolicy
+from specgen_runtime.deployment.observed_env import ObservedEnv
 from specgen_runtime.envs import EnvBase, ParallelEnv
+from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.modules import GRUModule
+from specgen_runtime.specs import Binary, Categorical, Composite, Unbounded
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import InitTracker, MultiAction, RewardSum, TargetReturn
@@ -92,6 +96,8 @@ def test_other_processes_are_refused() -> None:
     [
         ({"observation": [0.0, 1.0]}, ValueError, r"'observation' of the shape \[3\], and was given \[2\]"),
         ({"observation": [[0.0, 1.0, 2.0]]}, ValueError, r"of the shape \[3\], and was given \[1, 3\]"),
+        ({"observation": ["a", "b", "c"]}, TypeError, "'observation' as numbers, and was given"),
+        ({"observation": None}, TypeError, "'observation' as numbers, and was given None"),
         ({}, KeyError, r"is given \[\], and reads \['observation'\]"),
         ({"observation": [0.0] * 3, "x": 1}, KeyError, "reads"),
     ],
@@ -99,6 +105,40 @@ def test_other_processes_are_refused() -> None:
 def test_wrong_observations(given: Mapping[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         DeployedPolicy(linear(3, 1), Pendulum()).act(given)
+
+
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [([1.0, 0.0], "float64"), ([1, 0], "int64"), (torch.ones(2, dtype=torch.uint8), "uint8")],
+)
+def test_a_number_is_no_truth_value(mask: Any, found: str) -> None:
+    class Masked(ObservedEnv):
+        """Two choices with a mask."""
+
+    flag = Categorical(2, shape=(1,), dtype=torch.bool)
+    env = Masked(
+        EnvSpecs(
+            action=Composite(action=Categorical(2)),
+            observation=Composite(action_mask=Binary(2, dtype=torch.bool)),
+            reward=Composite(reward=Unbounded((1,))),
+            done=Composite(done=flag, terminated=flag.clone(), truncated=flag.clone()),
+        ),
+        {},
+        batch_size=(),
+        device=None,
+    )
+    policy = TensorDictModule(
+        lambda mask: mask.int().argmax(-1), in_keys=["action_mask"], out_keys=["action"]
+    )
+    agent = DeployedPolicy(policy, env)
+    assert int(agent.act({"action_mask": [False, True]})["action"]) == 1
+    with pytest.raises(TypeError, match=f"'action_mask' as bool, which {found} is not"):
+        agent.act({"action_mask": mask})
+
+
+def test_a_class_is_no_environment() -> None:
+    with pytest.raises(TypeError, match="needs an environment, which is an object, got <class"):
+        DeployedPolicy(linear(3, 1), Pendulum)  # type: ignore[arg-type]
 
 
 def test_it_stays_on_its_device() -> None:

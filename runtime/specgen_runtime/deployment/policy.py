@@ -18,7 +18,8 @@ from specgen_runtime.deployment.needed import needed_by
 from specgen_runtime.deployment.observed_env import observed
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
-from specgen_runtime.envs.keys import as_tuple, join_key
+from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -77,6 +78,8 @@ class DeployedPolicy(nn.Module):
         device: DEVICE_TYPING | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(env, EnvBase):
+            raise TypeError(f"DeployedPolicy needs an environment, which is an object, got {env!r}")
         reads, writes = (getattr(policy, name, None) for name in ("in_keys", "out_keys"))
         if reads is None or writes is None:
             raise TypeError(
@@ -112,7 +115,8 @@ class DeployedPolicy(nn.Module):
         if unknown:
             raise ValueError(
                 f"DeployedPolicy: the policy reads {', '.join(map(_name, unknown))}, which neither the environment observes"
-                " nor a transform of it writes"
+                " nor a transform of it writes: give the environment that it was trained in, as `parts.eval_env`, or append"
+                " these transforms (InitTracker, primers of recurrent networks)"
             )
         self._begun = self._states_at_first()
         self._state = self.initial_state()
@@ -154,24 +158,35 @@ class DeployedPolicy(nn.Module):
         Raises:
             KeyError: an entry is missing, or is none of `in_keys`.
             ValueError: one has another shape.
+            TypeError: one is no number, or of a dtype that holds others: a fraction is no integer, and no number a truth value.
         """
         action, self._state = self.forward(self._as_tensors(observation), self._state)
         return action
 
     def _as_tensors(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
         if set(observation) != set(self.in_keys):
-            raise KeyError(f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}")
-        found = {}
-        for name, key in zip(self.in_keys, self._given, strict=True):
-            spec = self._specs[key]
-            value = observation[name]
+            raise MissingKeyError(
+                f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}"
+            )
+        return {
+            name: self._as_tensor(name, observation[name], self._specs[key])
+            for name, key in zip(self.in_keys, self._given, strict=True)
+        }
+
+    def _as_tensor(self, name: str, value: Any, spec: TensorSpec) -> Tensor:
+        try:
             given = torch.as_tensor(np.asarray(value) if isinstance(value, list | tuple) else value)
-            if given.shape != spec.shape:
-                raise ValueError(
-                    f"the policy reads {name!r} of the shape {list(spec.shape)}, and was given {list(given.shape)}"
-                )
-            found[name] = given.to(dtype=spec.dtype, device=self.device)
-        return found
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"the policy reads {name!r} as numbers, and was given {value!r}") from error
+        if given.shape != spec.shape:
+            raise ValueError(
+                f"the policy reads {name!r} of the shape {list(spec.shape)}, and was given {list(given.shape)}"
+            )
+        dtype = spec.dtype
+        if not torch.can_cast(given.dtype, dtype):
+            found, wanted = (str(one).removeprefix("torch.") for one in (given.dtype, dtype))
+            raise TypeError(f"the policy reads {name!r} as {wanted}, which {found} is not")
+        return given.to(dtype=dtype, device=self.device)
 
     # ------------------------------------------------------------------ as a function
 
