@@ -116,6 +116,7 @@ class _Printer:
                 self.names[one.symbol] = f"{one.group}.{one.symbol.name}"
             elif one.kind == "given":
                 args[one.symbol] = self._name(one.symbol)
+                owned.add(args[one.symbol])  # Gymnasium may write into it again
             elif one.kind == "witness":  # of a reset: nothing is done
                 self.inline[one.symbol] = store(known(False), one.symbol.type)
             elif one.kind in ("state", "flag") and key is not None and len(key) == 1:

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from specgen_runtime.envs.gym.row_values import row_resized
+from specgen_runtime.functional import resize_image
 from specgen_runtime.modules import QValueActor
 from specgen_runtime.testing import assert_identical
 from tensordict.nn import TensorDictModule
@@ -159,3 +161,10 @@ class TestEachChain:
                 value.fill_(1)
         for one, copy in list(zip(kept, copies, strict=True))[1::2]:
             assert_identical(one["next"], copy["next"])
+
+
+def test_a_flipped_image_is_resized() -> None:
+    image = np.random.default_rng(0).random((3, 20, 30), np.float32)
+    for flipped in (image[:, ::-1], image[::-1, :, ::-1]):
+        whole = resize_image(torch.from_numpy(flipped.copy()), 7, 8, "bilinear")
+        assert torch.equal(torch.from_numpy(row_resized(flipped, 7, 8, "bilinear")), whole)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2cd0ffae4595e1f15ed3b495ff3eb7f7486ca914c651bf3538f717b347dd44b6
+# specgen: sha256=7e74e8ec6317d3324f0c980caca42fc86638be385f725ab6d6768778d04cf6b7
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         step_count, episode_reward = held
         done = terminated | truncated
         return {
-            "observation": next_observation,
+            "observation": next_observation.copy(),
             "done": done,
             "terminated": terminated,
             "truncated": truncated,
@@ -395,7 +395,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
 
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
         return {
-            "observation": observation,
+            "observation": observation.copy(),
             "done": False,
             "terminated": False,
             "truncated": False,

@@ -232,14 +232,18 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
         Args:
             held: what `_gym_row_reads` names, of the root.
-            observation: as Gymnasium gave it, in memory of its own.
+            observation: as Gymnasium gave it, which may write into it again: what is returned has memory of its own.
             reward: a float32.
             terminated: a bool.
             truncated: likewise.
         """
         fields = self._next_record._fields
         return dict(
-            zip(fields, (observation, terminated | truncated, terminated, truncated, reward), strict=True)
+            zip(
+                fields,
+                (observation.copy(), terminated | truncated, terminated, truncated, reward),
+                strict=True,
+            )
         )
 
     def _gym_first_row(self, observation: Array, /) -> dict[str, Any]:
@@ -248,7 +252,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         Args:
             observation: as for `_gym_row`.
         """
-        return dict(zip(self._root_record._fields, (observation, False, False, False), strict=True))
+        return dict(zip(self._root_record._fields, (observation.copy(), False, False, False), strict=True))
 
     def _row_steps(self) -> GymRowSteps | None:
         """What takes steps by `_gym_row`; None where there is none."""

@@ -77,12 +77,12 @@ class RowStatistics:
 
 
 def _kept(value: Any, old: Any, seen: tuple[Any, ...]) -> Any:
-    """What is kept of a new value: of the old one's dtype and shape, and nothing that was seen, which may be written to."""
+    """What is kept of a new value: of the old one's dtype and shape, in no memory that was seen, which may be written to."""
     if type(value) is not type(old) or value.dtype is not old.dtype or value.shape != old.shape:
         array = np.empty(old.shape, old.dtype)
         array[...] = value
         return array[()]
-    return value.copy() if any(value is one for one in seen) else value
+    return value.copy() if value.base is not None or any(value is one for one in seen) else value
 
 
 def _value(array: Array, squeezed: bool) -> Any:

@@ -20,6 +20,10 @@ _MOST_BYTES = 1024
 """Larger entries are not made ahead: whoever keeps that of one step keeps the memory of those that were made with it."""
 
 
+_REPLACED = torch.empty(0)
+"""Keeps the place of a large entry, whose tensor is known when its value is."""
+
+
 class RowEntry(NamedTuple):
     """An entry of what one environment gives.
 
@@ -44,12 +48,14 @@ class RowEntry(NamedTuple):
         return self.nbytes > _MOST_BYTES
 
 
-_Expected: TypeAlias = tuple[str, Tensor, int, Array, Any]
-"""A tensor that the next step is expected to read: its key, itself, where its values are, the array of that memory, and
-where in the array the value is."""
+_Column: TypeAlias = "Array | dict[int, Array]"
+"""The values of an entry at several steps, by their places: rows of one array; a large one has the arrays of its own."""
 
-NewRow: TypeAlias = tuple[dict[str, Tensor], tuple[Array, ...], tuple[_Expected, ...]]
-"""The tensors of one step by key, the arrays in whose memory they are in the same order, and what is read of them next."""
+_Read: TypeAlias = tuple[str, _Column, int, int]
+"""What the next step reads: its key, its column, where the first tensor of that has its memory, and how far apart they are."""
+
+NewRow: TypeAlias = tuple[dict[str, Tensor], Sequence[_Column], Sequence[_Read], int]
+"""The tensors of one step by key, the columns of their values in the same order, what is read of them next, and their place."""
 
 
 class RowTensors:
@@ -65,13 +71,12 @@ class RowTensors:
 
     def __init__(self, forms: Mapping[str, RowEntry], read: Sequence[str] = ()) -> None:
         self._forms = dict(forms)
-        self._read = [(key, list(forms).index(key)) for key in read]
-        self._places = [0 if form.is_number else ... for form in forms.values()]
-        self._large = frozenset(at for at, form in enumerate(forms.values()) if form.is_large)
-        self._large_read = [
-            (place, key, at) for place, (key, at) in enumerate(self._read) if at in self._large
-        ]
-        self._made: list[NewRow] = []
+        places = {key: place for place, key in enumerate(forms)}
+        self._read = [(key, places[key]) for key in read]
+        self._large = {key: place for key, place in places.items() if forms[key].is_large}
+        self._made: list[dict[str, Tensor]] = []
+        self._columns: list[_Column] = []
+        self._reads: list[_Read] = []
         self._steps = 1
         self._of_inference = False
 
@@ -81,7 +86,8 @@ class RowTensors:
         if not self._made or of_inference is not self._of_inference:
             self._of_inference = of_inference
             self._make()
-        return self._made.pop()
+        entries = self._made.pop()
+        return entries, self._columns, self._reads, len(self._made)
 
     def written(self, values: Mapping[str, Any]) -> NewRow:
         """The tensors of some values.
@@ -89,52 +95,35 @@ class RowTensors:
         Args:
             values: of all entries, in their order. Large arrays become tensors as they are.
         """
-        row = self.take()
-        if self._large:
-            return self._with_large(row, values)
-        for array, place, value in zip(row[1], self._places, values.values(), strict=True):
-            array[place] = value
+        row = self._with_large(self.take(), values) if self._large else self.take()
+        _, columns, _, at = row
+        for column, value in zip(columns, values.values(), strict=True):
+            column[at] = value
         return row
 
     def _with_large(self, row: NewRow, values: Mapping[str, Any]) -> NewRow:
-        entries, arrays, expected = row[0], list(row[1]), list(row[2])
-        for at, (key, value) in enumerate(values.items()):
-            if at in self._large:
-                arrays[at], entries[key] = value, torch.from_numpy(value)
-            else:
-                arrays[at][self._places[at]] = value
-        for place, key, at in self._large_read:
-            tensor = entries[key]
-            expected[place] = (key, tensor, tensor.data_ptr(), arrays[at], ...)
-        return entries, tuple(arrays), tuple(expected)
+        entries, columns, reads, at = row[0], list(row[1]), list(row[2]), row[3]
+        for key, place in self._large.items():
+            columns[place], entries[key] = {}, torch.from_numpy(values[key])
+        for n, (key, place) in enumerate(self._read):
+            if key in self._large:
+                reads[n] = key, columns[place], entries[key].data_ptr(), 0
+        return entries, columns, reads, at
 
     def _make(self) -> None:
         count, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
-        arrays: list[list[Array]] = []
+        tensors: list[list[Tensor]] = []
+        self._columns, self._reads = [], []
         for form in self._forms.values():
-            if form.is_large:  # one for all keeps the place: none of them is used
-                arrays.append([np.empty(0, form.dtype)] * count)
+            whole = np.empty((0 if form.is_large else count, *form.shape), form.dtype)
+            self._columns.append(whole[:, 0] if form.is_number else whole)
+            if form.is_large:
+                tensors.append([_REPLACED] * count)
             else:
-                whole = np.empty((count, *form.shape), form.dtype)
-                arrays.append(list(whole) if form.shape else [whole[at, ...] for at in range(count)])
-        self._made = self._joined([list(map(torch.from_numpy, rows)) for rows in arrays], arrays)
-
-    def _joined(self, tensors: Sequence[Sequence[Tensor]], arrays: Sequence[Sequence[Array]]) -> list[NewRow]:
-        """The rows of some steps, of the tensors and arrays that each key has at them."""
-        rows = len(tensors[0])
-        expected = [
-            list(
-                zip(
-                    repeat(key, rows),
-                    tensors[at],
-                    map(Tensor.data_ptr, tensors[at]),
-                    arrays[at],
-                    repeat(self._places[at], rows),
-                    strict=True,
-                )
-            )
-            for key, at in self._read
-        ]
-        entries = [dict(zip(self._forms, made, strict=True)) for made in zip(*tensors, strict=True)]
-        nexts = zip(*expected, strict=True) if expected else repeat((), rows)
-        return list(zip(entries, zip(*arrays, strict=True), nexts, strict=True))
+                rows = list(whole) if form.shape else [whole[at, ...] for at in range(count)]
+                tensors.append(list(map(torch.from_numpy, rows)))
+        for key, place in self._read:
+            column = self._columns[place]
+            assert isinstance(column, np.ndarray)
+            self._reads.append((key, column, tensors[place][0].data_ptr(), column.strides[0]))
+        self._made = list(map(dict, map(zip, repeat(self._forms), zip(*tensors, strict=True))))

@@ -42,5 +42,7 @@ def row_number(dtype: str, value: float) -> Any:
 
 def row_resized(image: Array, rows: int, columns: int, interpolation: str) -> Array:
     """An image `[..., height, width]` of another size; see `resize_image`, which computes it."""
+    if min(image.strides) < 0:  # which torch does not have
+        image = image.copy("K")
     resized: Array = resize_image(torch.from_numpy(image), rows, columns, interpolation).numpy()
     return resized

@@ -40,8 +40,8 @@ class GymSource:
         self.seed: int | None = None
         self.asked: dict[str, Any] = {}
         """Keyword arguments that are on their way to the next reset."""
-        # Gymnasium's time limit and order check if they are outermost, and what is behind them and has been checked.
-        self._passed: tuple[Any, Any, Any] = (None, None, None)
+        # What `_passable` says of this episode; None is not known yet.
+        self._passed: tuple[Any, Any, Any] | None = None
 
     def reset(self, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Start an episode: the observation and the info.
@@ -57,7 +57,7 @@ class GymSource:
             if kwargs.get("seed") is None:
                 kwargs = {**kwargs, "seed": seed}
         observation, info = self.env.reset(**kwargs)
-        self._passed = self._passable() or (None, None, None)
+        self._passed = None
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -66,6 +66,8 @@ class GymSource:
         That is Gymnasium's own time limit, whose steps are counted here, and its checks of the order and of the first
         step: a fifth of a step of a simple environment.
         """
+        if self._passed is None:
+            self._passed = self._passable()
         limit, order, inner = self._passed
         if limit is not self.env or "step" in limit.__dict__ or "step" in order.__dict__:
             taken: tuple[Any, Any, Any, Any, Any] = self.stepper()(action)
@@ -91,14 +93,16 @@ class GymSource:
             The function, and after how many steps the time limit would cut the episode; `count` has to be told how
             many were taken then. None if the function is `stepper()`.
         """
-        passed = self._passable()
-        if passed is None:
+        limit, _, inner = self._passable()
+        if limit is None:
             return self.stepper(), None
-        limit, _, inner = passed
         return inner.step, limit._max_episode_steps - limit._elapsed_steps
 
-    def _passable(self) -> tuple[Any, Any, Any] | None:
-        """Gymnasium's time limit and order check, and what is behind them; None where these are not as it made them."""
+    def _passable(self) -> tuple[Any, Any, Any]:
+        """Gymnasium's time limit and order check, and what is behind them; three times None where these are not as it made them.
+
+        What is behind them is past the check of the first step, where that has passed.
+        """
         limit = self.env
         if (
             self.frame_skip == 1
@@ -115,7 +119,7 @@ class GymSource:
                     and inner.checked_data_reuse
                 )
                 return limit, limit.env, inner.env if checked else inner
-        return None
+        return None, None, None
 
     def steps_left(self) -> int:
         """After how many steps the time limit cuts the episode; for environments with an `inner_stepper`."""

@@ -137,7 +137,7 @@ class SimTask(GeneratedGymEnv["SimTaskData", "SimTaskSpecs"]):
         next_step_count = step_count + 1
         next_truncated = truncated | (next_step_count >= params.max_steps)
         return {
-            "observation": next_observation,
+            "observation": next_observation.copy(),
             "done": done | next_truncated,
             "terminated": terminated,
             "truncated": next_truncated,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4ca3ccaf965bf14b44cdef8efee38a583e21ebae0427ccd411c821a56435ebc1
+# specgen: sha256=83b267afa20c960e68cc8925962db3bc2bf952cc81a147961bc09a00b6ae804c
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
         self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         return {
-            "observation": next_observation,
+            "observation": next_observation.copy(),
             "done": terminated | truncated,
             "terminated": terminated,
             "truncated": truncated,
@@ -165,7 +165,7 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
         }
 
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
-        return {"observation": observation, "done": False, "terminated": False, "truncated": False}
+        return {"observation": observation.copy(), "done": False, "terminated": False, "truncated": False}
 
     def _unfused(self) -> Unfused:
         return Unfused(PendulumGym, [ActionScaling()])
@@ -294,7 +294,7 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
         self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         return {
-            "observation": next_observation,
+            "observation": next_observation.copy(),
             "done": terminated | truncated,
             "terminated": terminated,
             "truncated": truncated,
@@ -302,7 +302,7 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
         }
 
     def _gym_first_row(self, observation: Array) -> dict[str, Any]:
-        return {"observation": observation, "done": False, "terminated": False, "truncated": False}
+        return {"observation": observation.copy(), "done": False, "terminated": False, "truncated": False}
 
     def _unfused(self) -> Unfused:
         return Unfused(PendulumGym, [ActionDiscretizer(num_intervals=5, sampling="random")])
