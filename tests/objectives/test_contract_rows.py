@@ -122,7 +122,7 @@ def test_what_is_no_network_is_named(cls: type[LossModule]) -> None:
         ("SACLoss", {"num_qvalue_nets": 0}, "num_qvalue_nets must be >= 1, got 0"),
         ("SACLoss", {"num_qvalue_nets": 2.5}, "num_qvalue_nets must be an integer, got 2.5"),
         ("SACLoss", {"target_entropy": "foo"}, "target_entropy is a number or 'auto', got 'foo'"),
-        ("SACLoss", {"min_alpha": 2.0, "max_alpha": 1.0}, "the lower bound of log_alpha"),
+        ("SACLoss", {"min_alpha": 2.0, "max_alpha": 1.0}, "max_alpha must be >= min_alpha"),
         ("REDQLoss", {"sub_sample_len": 11}, "sub_sample_len <= num_qvalue_nets"),
         ("IQLLoss", {"expectile": 1.5}, "expectile must be <= 1, got 1.5"),
         ("DQNLoss", {"double_dqn": True, "delay_value": False}, "double_dqn=True needs delay_value=True"),

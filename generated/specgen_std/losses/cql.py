@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0e49c62cf207f56a3fb3ccacdb9e4684a162333007bf658413e081c34f98d632
+# specgen: sha256=b8651566b118bfe3ed4735f2923b36c6293ad9cec8ddc9b390246a2aebcc8b1b
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -576,6 +576,8 @@ class CQLLoss(LossModule):
         lagrange_thresh = float_param("lagrange_thresh", lagrange_thresh)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=942eea028235f2201c9591344eda013fa1181daf97d35ce36f3bf89573aadc9b
+# specgen: sha256=91555f49477d2e2a00c1b4bab5fe5858fe9a1810a8881cc042688c1b2aa2cd6d
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -284,6 +284,8 @@ class CrossQLoss(LossModule):
             target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.separate_losses = separate_losses

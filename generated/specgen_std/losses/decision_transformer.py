@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61b7faa668dd55347669610c0fa6dd593fb874f93d408fc33879e5ca9ecd9367
+# specgen: sha256=da1a71c8fb90c0d968ddab92b550f986f22efdb07d38737cafbdf048607d833e
 """Decision transformers."""
 
 from __future__ import annotations
@@ -303,6 +303,8 @@ class OnlineDTLoss(LossModule):
         if not isinstance(target_entropy, str):
             target_entropy = float_param("target_entropy", target_entropy)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha

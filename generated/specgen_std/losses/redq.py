@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=22194d29452b9d0325f66b5e8a8902197c11bb9f31b9f62f1678b7924bb0c7cc
+# specgen: sha256=67b507cb97adee84312b3a745dc9e3222c0dabfd6661b3349c6eaf0ff2ebffcf
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -248,6 +248,8 @@ class REDQLoss(LossModule):
         sub_sample_len = int_param("sub_sample_len", sub_sample_len, at_least=1)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         if not sub_sample_len <= num_qvalue_nets:
             raise ValueError(
                 "REDQLoss chooses among the action values that it learns: sub_sample_len <= num_qvalue_nets"

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=35c865f6ef40cc043a94f5bce152c150f90181b5538461f9b1d02ff7e6350cbf
+# specgen: sha256=f4c5237a7ff11ffd76941a267d81c4dd1fb9c89e7ef35950235808141c041c8b
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -339,6 +339,8 @@ class SACLoss(LossModule):
             target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor
@@ -865,6 +867,8 @@ class DiscreteSACLoss(LossModule):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if target_entropy == "auto" and num_actions is None:
             raise ValueError('target_entropy="auto" needs num_actions')
+        if min_alpha is not None and max_alpha is not None and not min_alpha <= max_alpha:
+            raise ValueError("max_alpha must be >= min_alpha")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_qvalue = delay_qvalue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterator, Mapping
 
 from specgen.check.losses.model import CheckedLoss
@@ -17,6 +18,9 @@ def asked_numbers(condition: Typed) -> Iterator[str]:
     else:
         for part in condition.args:
             yield from asked_numbers(part)
+
+
+_COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 class LossConditions:
@@ -61,6 +65,11 @@ class LossConditions:
             case "eq" | "==":
                 left, right = (self._value(arg, None) for arg in node.args)
                 return left == right
+            case "<" | "<=" | ">" | ">=":
+                left, right = (self._value(arg, None) for arg in node.args)
+                if not isinstance(left, int | float) or not isinstance(right, int | float):
+                    return unknown
+                return _COMPARED[node.op](left, right)
             case _:
                 return unknown
 

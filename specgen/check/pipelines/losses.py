@@ -27,6 +27,7 @@ from specgen.check.pipelines.loss_conditions import LossConditions, asked_number
 from specgen.check.pipelines.meant_by_arguments import meant_by_argument
 from specgen.check.pipelines.model import Amount, PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.check.pipelines.requirements import check_requirements
 from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.pipelines.visible import Scopes
 from specgen.check.unseen import unseen
@@ -323,6 +324,8 @@ def with_networks(
     counts = any(param.name == "num_actions" for param in loss.params)
     if actions and counts and found.values.get("num_actions") is None:
         arguments["num_actions"] = actions[0].classes
+    values, given_to = found.values | arguments, {network.role.name for network in networks}
+    check_requirements(found, LossConditions(loss, values, given_to), file, sink)
     still = {one.name for one in loss.learnables if _stays(one, found, conditions)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
     frozen = {one.name for one in networks if one.layers.frozen or not one.has_parameters}

@@ -71,10 +71,9 @@ def state_values(
     root, after = root_record(data, reading.network), next_record(data, reading.network)
     dim = _joining(root, reading.time)
     if target_params is not None or reading.apart or dim is None or _normalises_by_batch(reading.network):
-        value = network_values(root, reading, params)
         later = params if target_params is None else target_params
         try:
-            return value, network_values(after, reading, later)
+            return network_values(root, reading, params), network_values(after, reading, later)
         except KeyError:
             _refuse_missing(data, root, after)
             raise
@@ -90,7 +89,11 @@ def shifted_values(
     """As `state_values`, by one call on the sequence that `shifted.slots` describes."""
     data = data.copy().set("next", _finite(data, reading.network))
     record = places.sequence(data, reading.network.in_keys)
-    return places.values(network_values(record, reading, params))
+    try:
+        return places.values(network_values(record, reading, params))
+    except KeyError:
+        _refuse_missing(data, root_record(data, reading.network), next_record(data, reading.network))
+        raise
 
 
 def network_values(record: TensorDictBase, reading: Reading, params: TensorDictBase | None) -> Tensor:
