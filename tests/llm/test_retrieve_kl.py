@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,7 +96,9 @@ def test_modules_that_are_no_wrappers() -> None:
         RetrieveKL(gen_model=wrapped(0), ref_model=bare)
     for made in (bare, None):
         with pytest.raises(TypeError, match="gen_model is a TransformersWrapper, got"):
-            RetrieveKL(gen_model_factory=lambda made=made: made, ref_model=wrapped(1))
+            RetrieveKL(
+                gen_model_factory=partial(getattr, SimpleNamespace(made=made), "made"), ref_model=wrapped(1)
+            )
 
 
 def test_models_without_log_probs() -> None:

@@ -10,7 +10,6 @@ from typing import Any, Literal, cast
 from specgen_runtime.llm.conversations.messages import MARKS, Message
 from specgen_runtime.llm.conversations.templates import (
     has_generation_blocks,
-    only_emits_generation,
     render,
 )
 
@@ -61,12 +60,6 @@ def spans_of(
         ValueError: the template refuses the conversation, or none of the turns can be found; the text names one.
     """
     blocks = set(roles) == {"assistant"} and has_generation_blocks(template)
-    if blocks and not any(variables.values()) and _is_only_said(chat) and only_emits_generation(template):
-        # one rendering tells both: nothing else can have put marks into it
-        marked = render(template, chat, tokenizer, marked=True, **variables)
-        text = _MARK.sub("", marked)
-        if (spans := _marked_spans(marked, text)) is not None:
-            return Spans(text, spans, "markers")
     text = render(template, chat, tokenizer, **variables)
     turns = [index for index, message in enumerate(chat) if message["role"] in roles]
     if blocks:
@@ -90,16 +83,6 @@ def spans_of(
             f"Put {{% generation %}} blocks around what the model says. The template begins {template!r:.60}"
         )
     return Spans(text, spans, "prefixes")
-
-
-def _is_only_said(chat: Sequence[Message]) -> bool:
-    """Whether messages are roles and contents alone, without calls and what else a template may write."""
-    return not any(
-        value
-        for message in chat
-        for name, value in message.items()
-        if name not in ("role", "content", "is_complete")
-    )
 
 
 def _rendered(

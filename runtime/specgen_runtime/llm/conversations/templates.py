@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from specgen_runtime.llm.conversations.messages import MARKS, Message
 
-__all__ = ["has_generation_blocks", "only_emits_generation", "render", "variables_of"]
+__all__ = ["has_generation_blocks", "render", "variables_of"]
 
 
 class _Generation(Extension):
@@ -107,35 +107,9 @@ def has_generation_blocks(template: str) -> bool:
     return any(_is_of_a_tag(block) for block in parsed.find_all(nodes.CallBlock))
 
 
-@lru_cache(64)
-def only_emits_generation(template: str) -> bool:
-    """Whether what ``{% generation %}`` blocks give goes into the text as it is, so that marks around it change nothing else.
-
-    A template may also capture it (``{% set %}``, ``{% filter %}``, a macro), and trim or measure it with its marks.
-    """
-    try:
-        parsed = _environment(marked=True).parse(template)
-    except jinja2.TemplateSyntaxError:
-        return False
-    blocks = [block for block in _emitted(parsed.body) if isinstance(block, nodes.CallBlock)]
-    # blocks of `{% call %}` are of the same class: a template that has some is counted as one that captures
-    of_tags = all(_is_of_a_tag(block) for block in blocks)
-    return bool(blocks) and of_tags and len(blocks) == sum(1 for _ in parsed.find_all(nodes.CallBlock))
-
-
 def _is_of_a_tag(block: nodes.CallBlock) -> bool:
     """Whether a block is one of `{% generation %}`, and none of `{% call %}`."""
     return isinstance(block.call.node, nodes.ExtensionAttribute)
-
-
-def _emitted(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
-    """The parts of a template that write into its text."""
-    for part in body:
-        yield part
-        if isinstance(part, nodes.For) and not part.recursive:
-            yield from _emitted([*part.body, *part.else_])
-        elif isinstance(part, nodes.If):
-            yield from _emitted([*part.body, *part.elif_, *part.else_])
 
 
 def render(
