@@ -261,6 +261,11 @@ def test_no_numbers_in_answers_are_reported(wrong: float) -> None:
     )
     with pytest.raises(ValueError, match=r"the reference gives row 0, token \d+ a log-probability of nan"):
         RetrieveKL(wrapped(0), reference)(conversations())
+    answers = reference.get_new_version(
+        generate=True, generate_kwargs={"max_new_tokens": 2, "do_sample": True}
+    )
+    with pytest.raises(RuntimeError, match="LlamaForCausalLM gives logits that are NaN"):
+        answers(data(history=ChatHistory(prompt=[[USER]] * 2)))
     masks = Masks(all_assistant_mask=torch.ones(2, 4).bool(), batch_size=(2,))
     assert masks.all_assistant_mask.all()
     assert not loss_counts(changed, scores).any(), "losses leave such tokens out, as TorchRL's do"

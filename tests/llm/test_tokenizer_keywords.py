@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm import RetrieveKL, Text, TransformersWrapper, as_rows
+from specgen_runtime.llm import ChatHistory, RetrieveKL, Text, TransformersWrapper, as_rows
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -104,3 +104,21 @@ def test_the_side_of_a_penalty_beside_keywords() -> None:
     beside = RetrieveKL(**pair(), padding_side="right", tokenizer_kwargs={"max_length": 64})
     assert torch.equal(beside(conversations())["next", "kl_penalty"], right)
     assert len(tokenizer().apply_chat_template(CHATS[1], return_dict=False)) == right.shape[1]
+
+
+@pytest.mark.parametrize("mode", ["text", "history"])
+def test_prompts_keep_their_end(mode: Any) -> None:
+    """An answer follows it; without it the model would not know that it is to answer."""
+    chat = [{"role": "user", "content": "Hello, how are you? " * 9}]
+    prompt = tokenizer().apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    data = TensorDict(
+        history=ChatHistory(prompt=[chat]),
+        text=Text(prompt=as_rows([prompt], [1]), batch_size=[1]),
+        batch_size=[1],
+    )
+    options: dict[str, Any] = {"generate": True, "input_mode": mode, "generate_kwargs": {"max_new_tokens": 1}}
+    whole = wrapped(0, **options)(data.copy())["tokens", "prompt"]
+    cut = wrapped(0, max_length=7, **options)(data.copy())["tokens", "prompt"]
+    assert torch.equal(cut, whole[:, -7:])
+    asked = wrapped(0, tokenizer_kwargs={"max_length": 7, "truncation_side": "right"}, **options)
+    assert torch.equal(asked(data.copy())["tokens", "prompt"], whole[:, :7])

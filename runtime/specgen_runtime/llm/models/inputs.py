@@ -122,6 +122,11 @@ class Inputs:
             return [prompt, self.attention_mask_key, full, masks[0]]
         return [full, *masks]
 
+    @property
+    def _cut(self) -> str | None:
+        """Where longer rows are cut: prompts lose their beginning, since an answer follows their end."""
+        return "left" if self.generate else None
+
     def sequences(self, data: TensorDictBase) -> Sequences:
         """The tokens of what is read, with the assistant's mask where it is known.
 
@@ -137,7 +142,7 @@ class Inputs:
         if self.mode == "text":
             text = texts_at(data, self.input_key)
             options = {"add_special_tokens": False, **self.options}
-            keep = kept_tokens(self.tokenizer, self.max_length, options.pop("truncation_side", None))
+            keep = kept_tokens(self.tokenizer, self.max_length, options.pop("truncation_side", self._cut))
             ids = self.tokenizer(text, **options)["input_ids"]
             rows = [torch.tensor(row, dtype=torch.int64)[keep] for row in ids]
             return self.keys.sequences(Ragged.of(rows, torch.int64), None, text)
@@ -176,7 +181,7 @@ class Inputs:
             add_generation_prompt=self.generate,
             max_length=self.max_length,
             assistant_mask=not self.generate,
-            **{"empty": "zero", **options},
+            **{"empty": "zero", "truncation_side": self._cut, **options},
         )
 
     def _tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:

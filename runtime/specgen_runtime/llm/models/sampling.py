@@ -240,6 +240,7 @@ def generate_answers(
             make. None for all.
 
     Raises:
+        RuntimeError: the model gives logits that are NaN.
         ValueError: a prompt has no token, or one that the model does not know; or `GenerationSettings.configuration` refuses the settings.
     """
     empty = [row for row, prompt in enumerate(prompts) if not len(prompt)]
@@ -263,13 +264,17 @@ def generate_answers(
             lengths = torch.tensor([len(row) for row in rows], device=ids.device)
             attention = torch.arange(ids.shape[1] - 1, -1, -1, device=ids.device) < lengths[:, None]
             recorder = _Recorder(settings.warp, settings.warp_of(log_probs_of))
-            sequences = cast("Any", model).generate(
-                input_ids=ids,
-                attention_mask=attention.long(),
-                generation_config=config,
-                logits_processor=processors.LogitsProcessorList([recorder]),
-                tokenizer=settings.tokenizer,
-            )
+            try:
+                sequences = cast("Any", model).generate(
+                    input_ids=ids,
+                    attention_mask=attention.long(),
+                    generation_config=config,
+                    logits_processor=processors.LogitsProcessorList([recorder]),
+                    tokenizer=settings.tokenizer,
+                )
+            except RuntimeError as error:
+                recorder.check(type(model).__name__, error)
+                raise
             new = sequences[:, ids.shape[1] :]
             log_probs = recorder.log_probs(sequences)
             stops = torch.isin(new, torch.tensor(settings.stop or (), dtype=new.dtype, device=new.device))
@@ -326,6 +331,12 @@ class _Recorder:
         """Float32 ``[rows, new tokens]``, when all is drawn."""
         self._note(sequences)
         return torch.stack(self._log_probs, 1)
+
+    def check(self, name: str, error: RuntimeError) -> None:
+        """Raise a RuntimeError in place of one that comes of logits which are NaN."""
+        if self._last is not None and bool(self._last.isnan().any()):
+            why = "of which nothing can be drawn: its weights are, or an input is"
+            raise RuntimeError(f"{name} gives logits that are NaN, {why}") from error
 
     def _note(self, ids: Tensor) -> None:
         if self._last is not None:

@@ -86,7 +86,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             prompt that goes on from them keeps them.
         padding_side: of prompts and whole sequences; answers alone are padded on the right.
         pad_to: the width of padded tensors; None for the longest row's.
-        max_length: longer conversations and texts are cut; tokens in the data stay as they are.
+        max_length: longer conversations and texts are cut, prompts at their beginning, others where the tokenizer says;
+            tokens in the data stay as they are.
         log_probs_of: of which distribution log-probabilities are: ``"sampled"``, the one that tokens are drawn from;
             ``"tempered"``, with its temperature only; or ``"model"``.
         max_tokens: how many tokens are run at once when sequences are scored; None for all.
