@@ -324,8 +324,7 @@ def with_networks(
     counts = any(param.name == "num_actions" for param in loss.params)
     if actions and counts and found.values.get("num_actions") is None:
         arguments["num_actions"] = actions[0].classes
-    values, given_to = found.values | arguments, {network.role.name for network in networks}
-    check_requirements(found, LossConditions(loss, values, given_to), file, sink)
+    check_requirements(found, arguments, networks, file, sink)
     still = {one.name for one in loss.learnables if _stays(one, found, conditions)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
     frozen = {one.name for one in networks if one.layers.frozen or not one.has_parameters}

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from specgen.check.pipelines.loss_conditions import LossConditions
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile, find
-from specgen.source import Mapping
+from specgen.source import Mapping as MappingNode
 
 if TYPE_CHECKING:
     from specgen.check.pipelines.losses import LossArguments
+    from specgen.check.pipelines.model import PipelineNetwork
 
 
 def check_requirements(
-    found: LossArguments, conditions: LossConditions, file: SchemaFile, sink: Sink
+    found: LossArguments,
+    arguments: Mapping[str, object],
+    networks: Iterable[PipelineNetwork],
+    file: SchemaFile,
+    sink: Sink,
 ) -> None:
-    """Report what the constructor of the loss would refuse: conditions that these arguments decide, and that don't hold."""
+    """Report what the constructor of the loss would refuse: conditions that its arguments decide, and that don't hold.
+
+    Args:
+        found: what the pipeline says of the loss.
+        arguments: what it is given besides numbers, that of its networks included.
+        networks: its networks.
+        file, sink: the file of the pipeline, and what takes the mistakes.
+    """
+    names = {network.role.name for network in networks}
+    conditions = LossConditions(found.loss, {**found.values, **arguments}, names)
     node = find(file.root, found.place)
-    written = [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []
+    written = [key.text for key, _ in node.entries] if isinstance(node, MappingNode) else []
     for requirement in found.loss.require:
         condition = requirement.condition
         if conditions.holds(condition.typed):
