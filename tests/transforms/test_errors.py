@@ -37,9 +37,14 @@ from tests.transforms.envs import Team, Walk
         (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),
         (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),
         (
-            lambda: RewardSum(["a", "b"], ["c"]).keys,
+            lambda: RewardSum(["a", "b"], ["c"]),
             ValueError,
-            "needs 2 out_keys, one for each input, got 1",
+            r"RewardSum needs one of out_keys for each of in_keys, got out_keys=\['c'\] for in_keys=\['a', 'b'\]",
+        ),
+        (
+            lambda: DoubleToFloat(in_keys_inv=["a"], out_keys_inv=["b", "c"]),
+            ValueError,
+            r"needs one of out_keys_inv for each of in_keys_inv, got out_keys_inv=\['b', 'c'\] for in_keys_inv=\['a'\]",
         ),
     ],
 )
@@ -114,10 +119,10 @@ def test_a_step_alone_is_not_for_recorded_data() -> None:
 @pytest.mark.parametrize(
     "transform",
     [
-        RewardSum(["a", "b"], ["c"]),
+        RewardSum(out_keys=["c", "d"]),
         RewardSum(reset_keys=["_over"]),
         CatTensors(["absent"], "b"),
-        Compose(RewardSum(["a", "b"], ["c"])),
+        Compose(RewardSum(out_keys=["c", "d"])),
     ],
 )
 def test_what_does_not_fit_is_shown(transform: Transform) -> None:

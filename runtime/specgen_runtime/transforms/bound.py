@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from typing_extensions import TypeVar
 
@@ -39,6 +39,8 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
         _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _folds: the inputs of a record whose value is combined over several steps (part of `_writes`).
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
+        _out_keys_of_each, _out_keys_inv_of_each: how many `out_keys` there are for each of `in_keys`, and likewise of the
+            inverse; None if the other arguments decide it, or they are no pairs.
     """
 
     _reads: tuple[str, ...] = ()
@@ -53,6 +55,8 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     _folds: tuple[str, ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()
+    _out_keys_of_each: ClassVar[int | None] = 1
+    _out_keys_inv_of_each: ClassVar[int | None] = 1
 
     _bound: list[Row] | None
     _bound_inv: list[InverseRow] | None
@@ -76,7 +80,25 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
         if in_keys is not None and in_keys_inv is None and not (self._recorded or self._masks):
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self._refuse_unequal("keys", self._in_keys, self._out_keys, self._out_keys_of_each)
+        self._refuse_unequal("keys_inv", self._in_keys_inv, self._out_keys_inv, self._out_keys_inv_of_each)
         self.__dict__.update(_nothing_bound())
+
+    def _refuse_unequal(
+        self, what: str, given: list[NestedKey] | None, made: list[NestedKey] | None, of_each: int | None
+    ) -> None:
+        """Compare the lists of a constructor, where both are given.
+
+        Raises:
+            ValueError: there is another number of `out_keys` than `in_keys` want.
+        """
+        if given is None or made is None or of_each is None or len(made) == len(given) * of_each:
+            return
+        each = "one" if of_each == 1 else str(of_each)
+        raise ValueError(
+            f"{type(self).__name__} needs {each} of out_{what} for each of in_{what}, got out_{what}={made} for "
+            f"in_{what}={given}"
+        )
 
     # ------------------------------------------------------------------ keys
 

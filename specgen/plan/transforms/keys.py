@@ -252,6 +252,15 @@ class KeyPlanner:
         sometimes = [one.at(ATOM) for one in conditions if one is not None]
         return " + ".join([str(conditions.count(None)), *sometimes])
 
+    @property
+    def of_each(self) -> tuple[str, int | str]:
+        """`keys` or `keys_inv`, and how many of outputs users list for each of an input: a number, or code."""
+        names, what = list(self._free), f"keys{self.suffix}"
+        if len(names) < 2:
+            return what, 1
+        known = all(self._exists(name) is None for name in names)
+        return what, len(names) if known else self._count(names)
+
     # ------------------------------------------------------------ arguments
 
     def argument(self, name: str) -> Argument | None:

@@ -243,6 +243,8 @@ class TransformPlan:
         params: its parameters.
         networks: those that it calls.
         python: the user's class that says what happens.
+        of_each: `keys` or `keys_inv`, and how many of outputs users list for each of an input, where it is not one: a number,
+            or code in the constructor.
         bindings: how keys are found, forwards and backwards.
         chosen_names: properties that list the keys of an output whose name users choose, each with the output.
         added_specs: the specs of what is written.
@@ -283,6 +285,7 @@ class TransformPlan:
     keys: tuple[tuple[str, str], ...]
     names: tuple[tuple[str, Text], ...]
     params: tuple[TransformParamPlan, ...]
+    of_each: tuple[tuple[str, int | str], ...]
     bindings: tuple[BindingPlan, ...]
     chosen_names: tuple[tuple[str, str], ...]
     added_specs: AddedSpecsPlan | None

@@ -134,6 +134,7 @@ class _Planner:
             params=tuple(
                 plan_param(p, initial=p.name in self.initial, missing=missing) for p in transform.params
             ),
+            of_each=tuple(directed.of_each for directed in self._directions() if directed.of_each[1] != 1),
             bindings=tuple(directed.binding() for directed in self._directions()),
             chosen_names=tuple(chosen_names(transform)),
             added_specs=added,

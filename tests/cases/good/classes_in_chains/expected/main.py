@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dfbc1f07f58cdd2a6b70d484bf77ba76ba36b5ecd6ffb06f77c8ae9d5f11bdc6
+# specgen: sha256=4bf734503f135188ebadf5a197bbc3e16857cccd136fd3ccdf7d593e20b32c08
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class Actor(PythonTransform[tuple[NestedKey, ...], ActorInverseKeys]):
     _takes = ("choice", "force")
     _logical = True
     _inverse_shapes: ClassVar[Mapping[str, str]] = {"u": "n"}
+    _out_keys_inv_of_each = 2
     invertible = True
     _python_class = "mypackage.act:Actor"
     _python_written = ReadRows(ActorWritten, ((), ("n",)))

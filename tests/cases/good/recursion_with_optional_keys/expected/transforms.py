@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7d7047374f01d9ed2c79954280a4384aac6b3b47f9eaa42dba9b41b9d5f88d96
+# specgen: sha256=0a2d5f388fed680360107baa6c35f5638b902e8d32a4b39271bfbd66331c559d
 """Recursions over recorded data, some of whose keys need not be there."""
 
 from __future__ import annotations
@@ -194,6 +194,7 @@ class Togo(RecursionTransform[TogoKeys]):
     _beside: ClassVar[Mapping[str, str]] = {"togo": "reward", "double": "reward"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"reward": "", "weight": "", "goal": "n"}
+    _out_keys_of_each = None
     _may_end_open = True
 
     def __init__(
@@ -221,6 +222,7 @@ class Togo(RecursionTransform[TogoKeys]):
         self.twice = twice
         if self.twice:
             self._writes = (*self._writes, "double")
+        self._refuse_unequal("keys", self._in_keys, self._out_keys, 1 + self.twice)
 
     def _bind(self, env: EnvBase | None) -> list[TogoKeys]:
         reward = self._select(env, self._in_keys, ("reward",), (torch.float32,))

@@ -62,6 +62,7 @@ class Returns(RecursionTransform[ReturnsKeys]):
 
     _reads = ("reward",)
     _writes = ("togo", "steps")
+    _out_keys_of_each = 2
     _at = "both"
     _may_end_open = True
 
