@@ -14,6 +14,8 @@ from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std import chains, envs, transforms
 from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
+from torch import nn
 
 from tests.envs.counting import Counting
 
@@ -236,3 +238,30 @@ class Chooses(Counting):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         following = super()._step(tensordict)
         return following.set("reward", following["reward"].float())
+
+
+class Linear(nn.Linear):
+    """A layer that reads the first observation."""
+
+    def forward(self, *observations: Any) -> Any:
+        return super().forward(observations[0].float())
+
+
+@pytest.mark.parametrize("tensordicts", [False, True])
+@each_run
+@pytest.mark.parametrize(
+    "kind", ["by hand", "generated", "GymEnv", "transformed, generated", "chain over Gymnasium"]
+)
+def test_a_network_of_another_size_is_told_what_it_was_called_with(
+    kind: str, run: str, tensordicts: bool
+) -> None:
+    env = ENVS[kind]()
+    key = next(iter(env.observation_spec.keys()))
+    policy: Any = Linear(env.reset()[key].shape[-1] + 5, 1)
+    if tensordicts:
+        policy = TensorDictModule(policy, [key], ["action"])
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as raised:
+        env.rollout(3, policy, **RUNS[run])
+    (noted,) = [note for note in raised.value.__notes__ if note.startswith("in the policy")]
+    dtype = str(env.observation_spec[key].dtype).removeprefix("torch.")
+    assert noted.startswith(f"in the policy, which was called with '{key}', {dtype} [")

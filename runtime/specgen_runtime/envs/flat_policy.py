@@ -10,7 +10,7 @@ from tensordict.nn.utils import skip_existing
 from torch import nn
 
 from specgen_runtime.envs.layout import Layout
-from specgen_runtime.envs.policy import observation_policy, takes_tensordict
+from specgen_runtime.envs.policy import note_inputs, observation_policy, takes_tensordict
 from specgen_runtime.plain_calls import TensorFunction, flat_call, of_tensors
 
 __all__ = ["flat_policy"]
@@ -35,9 +35,22 @@ def flat_policy(layout: Layout, policy: Any, trust_policy: bool) -> TensorFuncti
         if function is None or action not in function.out_keys or not taken.isdisjoint(function.out_keys):
             return None
         flat = all(isinstance(key, str) for key in (*function.in_keys, *function.out_keys))
-        return function if flat else None
+        return _noting(function) if flat else None
     if trust_policy or not isinstance(policy, nn.Module) or takes_tensordict(policy):
         return None
     observations, values_of = observation_policy(layout, policy)
     called: Callable[..., Any] = flat_call(policy)
-    return TensorFunction(tuple(observations), (action,), lambda *values: values_of(called(*values)))
+    return _noting(TensorFunction(tuple(observations), (action,), lambda *values: values_of(called(*values))))
+
+
+def _noting(function: TensorFunction) -> TensorFunction:
+    """A policy that notes at its errors what it was called with."""
+
+    def call(*values: Any) -> tuple[Any, ...]:
+        try:
+            return function.call(*values)
+        except RuntimeError as error:
+            note_inputs(error, function.in_keys, values)
+            raise
+
+    return TensorFunction(function.in_keys, function.out_keys, call)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 from tensordict.nn import TensorDictModuleBase
-from torch import nn
+from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.traced import is_traced
@@ -25,6 +25,7 @@ __all__ = [
     "as_policy",
     "check_action_values",
     "check_actions",
+    "note_inputs",
     "observation_policy",
     "on_policy_device",
     "shown",
@@ -51,8 +52,14 @@ def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = F
     if not trust_policy and not takes_tensordict(policy):
         return _from_observations(layout, policy)
 
+    in_keys = getattr(policy, "in_keys", ())
+
     def act(tensordict: Any) -> Any:
-        result = policy(tensordict)
+        try:
+            result = policy(tensordict)
+        except RuntimeError as error:
+            note_inputs(error, in_keys, [tensordict.get(key, None) for key in in_keys])
+            raise
         if result is tensordict:
             return tensordict
         if not isinstance(result, TensorDictBase):
@@ -63,6 +70,17 @@ def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = F
         return tensordict.update(result)
 
     return act
+
+
+def note_inputs(error: RuntimeError, keys: Sequence[NestedKey], values: Sequence[Any]) -> None:
+    """Note at an error of a policy, which may be torch's own, what it was called with."""
+    read = [
+        f"{show_key(key)}, {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        for key, value in zip(keys, values, strict=True)
+        if isinstance(value, Tensor)
+    ]
+    if read:
+        error.add_note(f"in the policy, which was called with {' and '.join(read)}")
 
 
 def takes_tensordict(policy: Callable[..., Any]) -> bool:
@@ -132,7 +150,12 @@ def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[
     observations, values_of = observation_policy(layout, policy)
 
     def act(tensordict: Any) -> Any:
-        result = policy(*[tensordict.get(key) for key in observations])
+        values = [tensordict.get(key) for key in observations]
+        try:
+            result = policy(*values)
+        except RuntimeError as error:
+            note_inputs(error, observations, values)
+            raise
         for key, value in zip(layout.action.keys, values_of(result), strict=True):
             tensordict.set(key, value)
         return tensordict
