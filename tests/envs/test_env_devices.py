@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.testing import check_env
+from specgen_runtime.transforms import TransformedEnv
 from specgen_std import chains
 from specgen_std import envs as library
+from specgen_std.transforms import RewardScaling
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -51,7 +53,11 @@ def test_everything_is_on_the_device(envs: Any, name: str, moved: bool, device: 
     assert after["next", "reward"].shape == (3, 1)
 
 
-@pytest.mark.parametrize("make", [library.Pendulum, library.CartPole, chains.PendulumTrain])
+def scaled(**options: Any) -> TransformedEnv:
+    return TransformedEnv(library.CartPole(**options), RewardScaling(0.0, 0.1))
+
+
+@pytest.mark.parametrize("make", [library.Pendulum, library.CartPole, chains.PendulumTrain, scaled])
 def test_what_needs_values_is_refused_on_the_meta_device(make: Callable[..., Any]) -> None:
     env = make(batch_size=(3,), device="meta")
     root: TensorDict = env.rand_action(env.reset())

@@ -49,7 +49,7 @@ class Aims:
 
     def near(self, inputs: Any) -> Tensor:
         away = inputs.x if inputs.goal is None else inputs.goal - 0.5 * inputs.x
-        fast = away.abs().sum(-1)
+        fast: Tensor = away.abs().sum(-1)
         return fast if inputs.speed is None else fast + inputs.speed
 
     def reset(self, inputs: Any) -> Any:

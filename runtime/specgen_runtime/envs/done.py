@@ -280,8 +280,10 @@ def _check_consistent(
     s: DoneSet, done: Tensor, terminated: Tensor, truncated: Tensor | None, other: Tensor | None
 ) -> None:
     """Refuse flags that contradict each other; shapes are compared elsewhere, with the spec."""
-    if any(flag is not None and flag.shape != done.shape for flag in (terminated, truncated, other)):
-        return
+    if done.is_meta or any(
+        flag is not None and flag.shape != done.shape for flag in (terminated, truncated, other)
+    ):
+        return  # what is on the meta device has no values that could contradict each other
     parts = [show_key(s.terminated)]
     reasons = terminated
     if truncated is not None:

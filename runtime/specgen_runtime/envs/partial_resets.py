@@ -119,7 +119,7 @@ def refuse_done_after_reset(
     for s in roots:
         done = fresh.get(s.done)
         mask = masks.get(s)
-        if bool((done if mask is None else done & mask).any()):
+        if not done.is_meta and bool((done if mask is None else done & mask).any()):
             raise RuntimeError(
                 f"{show_key(s.done)} is True right after reset; pass allow_done_after_reset=True to"
                 " EnvBase.__init__ if that is meant"
