@@ -6,6 +6,7 @@ import copy
 import importlib
 import math
 import pickle
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,3 +170,55 @@ def test_transforms_that_learn_read_parameters_of_their_chain(
             module.Named(slow=2.0)
         with pytest.raises(ValueError, match="slow must be <= 1, got 2"):
             env.params = env.params._replace(slow=2.0)
+
+
+OBJECTS = """\
+specgen: 1
+import: [specgen_std/envs/pendulum, specgen_std/transforms/step_counter]
+transforms:
+  Scaled:
+    doc: A class scales what is observed.
+    python: scales_of_tests:Scale
+    phases: [map]
+    params: {rate: 0.25}
+    in: {x: {each: [observation], type: "float32[n]"}}
+    out: {scaled: {each: x, name: same, type: "float32[n]"}}
+chains:
+  ScaledTask:
+    env: Pendulum
+    params: {factor: {default: 0.5, max: 4}, max_steps: 9}
+    transforms: [{Scaled: {rate: factor}}, {StepCounter: {max_steps: max_steps}}]
+"""
+
+
+class Scale:
+    """Multiplies with the rate that it was made with."""
+
+    def __init__(self, setup: Any) -> None:
+        self.rate = setup.params.rate
+
+    def map(self, inputs: Any) -> Any:
+        made: Any = importlib.import_module("object_chain.objects")
+        return made.ScaledMap(self.rate * inputs.x)
+
+
+def test_objects_are_made_with_parameters_of_their_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scales_of_tests", sys.modules[__name__])
+    with imported(generate({"objects.yaml": OBJECTS}, "object_chain"), "object_chain", tmp_path) as made:
+        module: Any = importlib.import_module(f"{made.__name__}.objects")
+        seen = []
+        for env in (module.ScaledTask(factor=2.0, batch_size=(2,)), module.ScaledTask(batch_size=(2,))):
+            env.set_seed(0)
+            seen.append(env.reset()["observation"])
+        assert torch.equal(seen[0], 4 * seen[1])
+        env.params = env.params._replace(max_steps=3)
+        assert env.params == (*Pendulum().params, 0.5, 3)
+        with pytest.raises(
+            AttributeError,
+            match=r"the class behind Scaled was made with factor: .* ScaledTask\(factor=\.\.\.\)",
+        ):
+            env.params = env.params._replace(factor=2.0)
+        with pytest.raises(ValueError, match="factor must be <= 4, got 5"):
+            module.ScaledTask(factor=5.0)

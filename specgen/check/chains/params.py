@@ -181,8 +181,8 @@ def _fixed(param: Parameter, transform: CheckedTransform, given: Mapping[str, No
         return "shapes and keys follow from it"
     if param.name == transform.derive_done:
         return "whether episodes end follows from it"
-    if transform.python is not None:
-        return "the class behind the transform is made with it"
+    if transform.python is not None and param.per_env:
+        return "each environment has a number of its own"
     if transform.buffers and param.kind == "tensor":
         return "the transform keeps it beside its statistics"
     for buffer in transform.buffers:

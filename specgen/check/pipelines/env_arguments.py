@@ -60,7 +60,8 @@ class EnvArguments(PartReader):
                 setting = self.numbers.truth_value(*here, key.text, owner=_OWNER, fact=fact)
                 settings[key.text] = Amount(setting)
             elif param.kind != "bool" and isinstance(value, Scalar) and not isinstance(value.value, bool):
-                fact = self._fact(param, place, stays or _stays(param, base, of_chain=param.name in of_chain))
+                why = _stays(param, declared, of_chain=param.name in of_chain)
+                fact = self._fact(param, place, stays or why)
                 amount = self.numbers.amount(*here, key.text, owner=_OWNER, fact=fact)
                 if amount is not None:
                     settings[key.text] = amount
@@ -137,8 +138,16 @@ def _of_transform(name: str, chain: CheckedChain) -> str | None:
     return None
 
 
-def _stays(param: Parameter, env: CheckedEnv, *, of_chain: bool) -> str:
+def _stays(param: Parameter, declared: CheckedEnv | CheckedChain, *, of_chain: bool) -> str:
     """Why a parameter has one value in a training; empty where it may change."""
+    env = declared
+    if isinstance(declared, CheckedChain):
+        env = declared.env.value
+        for one in declared.instances:
+            named = [given.name for given in one.params.values() if isinstance(given, Parameter)]
+            if of_chain and one.transform.python is not None and param.name in named:
+                return f"the class behind `{one.transform.name}` is made with it"
+    assert isinstance(env, CheckedEnv)
     if param.kind == "int":
         return "it is a whole number"
     if param.entry is not None:

@@ -15,7 +15,7 @@ from specgen.plan.envs.python_env import python_plan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import FunctionPlan
 from specgen.plan.transforms.networks import chain_networks
-from specgen.plan.transforms.python import chain_objects
+from specgen.plan.transforms.python import chain_objects, made_with
 from specgen.values import replace
 
 
@@ -73,5 +73,6 @@ def chain_class(
         methods=(*firsts, *methods, *rows.methods),
         networks=chain_networks(chain),
         objects=chain_objects(chain),
+        made_with=made_with(chain),
         unfused=plan_unfused(chain),
     )

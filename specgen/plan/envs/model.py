@@ -317,6 +317,7 @@ class EnvironmentPlan(EnvClassPlan):
         methods: further methods.
         networks: those that the transforms of a chain call.
         objects: the names of the objects of classes that they call, with the calls that make the transforms.
+        made_with: the parameters that those objects are made with, each with the transform of one.
         unfused: what a chain is made of; None for an environment.
     """
 
@@ -351,4 +352,5 @@ class EnvironmentPlan(EnvClassPlan):
     methods: tuple[FunctionPlan, ...] = ()
     networks: tuple[CalledNetworkPlan, ...] = ()
     objects: tuple[tuple[str, CallPlan], ...] = ()
+    made_with: tuple[tuple[str, str], ...] = ()
     unfused: UnfusedPlan | None = None

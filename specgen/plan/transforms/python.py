@@ -53,6 +53,18 @@ def chain_objects(chain: CheckedChain) -> tuple[tuple[str, CallPlan], ...]:
     return tuple((one.field, _made(one)) for one in chain.instances if one.transform.python is not None)
 
 
+def made_with(chain: CheckedChain) -> tuple[tuple[str, str], ...]:
+    """The parameters of a chain that such objects are made with, each with the transform of one."""
+    found = {
+        given.name: one.transform.name
+        for one in chain.instances
+        if one.transform.python is not None
+        for given in one.params.values()
+        if isinstance(given, Parameter)
+    }
+    return tuple(found.items())
+
+
 def _made(instance: Instance) -> CallPlan:
     """A transform with the parameters that a chain gives it."""
     transform = instance.transform
@@ -62,7 +74,8 @@ def _made(instance: Instance) -> CallPlan:
         [f"in_keys={literal([key[0] if len(key) == 1 else key for key in keys])}"] if keys else []
     )
     for param in transform.params:
-        value = value_code(instance.params[param.name])
+        given = instance.params[param.name]
+        value = using(f"self.params.{given.name}") if isinstance(given, Parameter) else value_code(given)
         args.append(using(f"{param.name}={value}", *value.uses))
     return CallPlan(transform.name, tuple(args))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
@@ -119,7 +119,7 @@ def assigned(env: object, params: Any, name: str, value: Any) -> Any:
     already, such as `training`, is its own, though a parameter is called so.
 
     Raises:
-        AttributeError: it is one of `params`; the message says how a parameter is changed.
+        AttributeError: it is one of `params`; the message says how a parameter is changed. Or an object was made with it.
         TypeError: it is called `params` and lacks one of those, or has one of another type, shape or dtype.
         ValueError: one is outside its range.
     """
@@ -138,12 +138,17 @@ def assigned(env: object, params: Any, name: str, value: Any) -> Any:
         raise TypeError(
             f"params must be a record of {', '.join(fields)}, such as env.params._replace({fields[0]}=...), got {value!r}"
         )
-    known = getattr(env, "_read_params", {})
+    known, made_with = getattr(env, "_read_params", {}), getattr(env, "_made_with", {})
     numbers: dict[str, Any] = {}
     for field in fields:
         now, new = getattr(params, field), getattr(value, field)
         if new is now:
             continue
+        if field in made_with:
+            raise AttributeError(
+                f"the class behind {made_with[field]} was made with {field}: say it to the constructor, "
+                f"{type(env).__name__}({field}=...)"
+            )
         read, limits = known.get(field, (None, {}))
         if isinstance(now, Tensor):
             if _said(now) != _said(new):
@@ -172,6 +177,9 @@ class HoldsParams:
 
     _env_params_record: ClassVar[type[Any] | None] = None
     """The record of these; None where all are the environment's."""
+
+    _made_with: ClassVar[Mapping[str, str]] = {}
+    """The parameters that objects of classes behind transforms are made with, each with the transform of one."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         value = assigned(self, self.__dict__.get("params"), name, value)
