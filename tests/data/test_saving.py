@@ -323,3 +323,28 @@ def test_disks_without_links_get_all_of_it(tmp_path: Path, monkeypatch: pytest.M
     buffer.dumps(tmp_path / "first")
     other.loads(tmp_path / "first")
     assert (other[:] == buffer[:]).all()
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
+@pytest.mark.parametrize("by", ["folder", "state dict"])
+def test_groups_of_agents_keep_their_dimension(storage: Any, by: str, tmp_path: Path) -> None:
+    def group(*names: str) -> TensorDict:
+        return TensorDict({name: torch.randn(8, 3, 2) for name in names}, [8, 3])
+
+    inner = TensorDict({"body": group("speed")}, [8, 3])
+    rows = TensorDict(
+        {"cart": group("place").update(inner), "next": TensorDict({"cart": group("place")}, [8])}, [8]
+    )
+    before, after = (TensorDictReplayBuffer(storage=storage(20), batch_size=4) for _ in range(2))
+    before.extend(rows)
+    if by == "folder":
+        before.dumps(tmp_path / "saved")
+        after.loads(tmp_path / "saved")
+    else:
+        after.load_state_dict(before.state_dict())
+    held, again = before.storage[:], after.storage[:]
+    assert (held == again).all()
+    for key in ("cart", ("cart", "body"), "next", ("next", "cart")):
+        assert again[key].batch_size == held[key].batch_size
+    after.extend(rows)
+    assert len(after) == 16

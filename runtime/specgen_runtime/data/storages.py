@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,7 @@ class TensorStorage(Storage):
         return {
             "_storage": {path: leaf.clone() for path, leaf in written.items()} if copies else written,
             "_batch_size": None if self._data is None else [self._rows, *self._data.shape[1:]],
+            "_nests": [] if self._data is None else _nests(self._data),
             "_last_cursor": self._last_cursor,
             "_len": len(self),
             "initialized": self.initialized,
@@ -202,7 +204,9 @@ class TensorStorage(Storage):
         if self._data is None:
             firsts = {path: first[:1] for path, (first, *_) in parts.items()}
             _, *batch = state_dict["_batch_size"]
-            self._allocate(_nested(firsts, [min(1, rows), *batch]))
+            count = min(1, rows)
+            nests = [(path, [count, *of]) for path, of in state_dict.get("_nests", ())]
+            self._allocate(_nested(firsts, [count, *batch], nests))
         if rows > len(self._data):
             raise ValueError(f"{rows} rows were saved, and there is space for {len(self._data)}")
         views = {path: leaf[:rows] for path, leaf in self._leaves.items()}
@@ -321,11 +325,27 @@ def _last_rows(cursor: Any, rows: int) -> tuple[int, int]:
     return last, newest
 
 
-def _nested(leaves: Leaves, batch_size: list[int]) -> RowData:
-    """A tensordict of leaves; a tensor of the one with the empty path."""
+def _nested(
+    leaves: Leaves, batch_size: list[int], nests: Iterable[tuple[Sequence[str], list[int]]]
+) -> RowData:
+    """A tensordict of leaves; a tensor of the one with the empty path. `nests` are those with further batch dimensions."""
     if () in leaves:
         return leaves[()]
     nested = TensorDict({}, batch_size)
+    for path, of in nests:
+        nested.set(tuple(path), TensorDict({}, of))
     for path, leaf in leaves.items():
         nested.set(path, leaf)
     return nested
+
+
+def _nests(data: RowData, path: tuple[str, ...] = ()) -> list[tuple[list[str], list[int]]]:
+    """The tensordicts inside of one that have further batch dimensions, as groups of agents: paths, and the sizes of a row."""
+    found: list[tuple[list[str], list[int]]] = []
+    for name, value in () if isinstance(data, Tensor) else data.items():
+        if is_tensor_collection(value):
+            here = (*path, name)
+            if value.shape != data.shape:
+                found.append(([*here], [*value.shape[1:]]))
+            found += _nests(value, here)
+    return found
