@@ -21,14 +21,14 @@ def check_files(paths: Iterable[str], config: Config, sink: Sink) -> None:
         sink: takes names that no module can have, and files that would be written over each other, also where
             the file system takes upper and lower case for the same.
     """
-    paths = sorted(paths)
+    outputs = {path: config.output_path(path) for path in sorted(paths)}
     taken: dict[str, str] = {}
     folders: dict[str, str] = {}
-    for path in paths:
-        for folder in _parents(config.output_path(path)):
+    for output in outputs.values():
+        for folder in _parents(output):
             folders.setdefault(folder.casefold(), folder)
-    for path in paths:
-        top, output = Span(path, 1, 1, 1, 1), config.output_path(path)
+    for path, output in outputs.items():
+        top = Span(path, 1, 1, 1, 1)
         for part in config.inner_parts(path):
             if part != "__init__" and (reason := identifier_fault(part)) is not None:
                 message = f"`{part[:100]}` cannot be part of the name of a Python module: {reason}"
@@ -37,7 +37,7 @@ def check_files(paths: Iterable[str], config: Config, sink: Sink) -> None:
         place = output.casefold()
         other = next((other for other in _parents(output) if folders[other.casefold()] != other), None)
         if place in taken:
-            alike = "" if config.output_path(taken[place]) == output else _IGNORING_CASE
+            alike = "" if outputs[taken[place]] == output else _IGNORING_CASE
             message = f"this file and `{taken[place]}` would both be written to `{output}`{alike}"
             sink.add(SAME_OUTPUT.at(top, message, help="rename one of them"))
         elif place.removesuffix(".py") in folders:

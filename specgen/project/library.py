@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from specgen.project.gymnasium_lock import LOCK_NAME
@@ -9,7 +11,8 @@ from specgen.project.gymnasium_lock import LOCK_NAME
 PACKAGE = "specgen_std"
 
 
-def library_schemas() -> dict[str, str]:
+@cache  # a process goes on with the library that it began with, as it does with its own modules
+def library_schemas() -> Mapping[str, str]:
     """The text of each schema of the standard library by its path below the package."""
     folder = _folder()
     if folder is None:
