@@ -37,14 +37,14 @@ def test_what_is_damaged_is_made_again(damage: str, cache: Path, checked: list[s
     assert files
     if damage == "other key":
         (cache.parent / "state" / "specgen" / "cache.key").write_bytes(b"x" * 32)
-    for file, other in zip(files, reversed(files), strict=True):
-        raw = file.read_bytes()
+    contents = [file.read_bytes() for file in files]
+    for file, raw, other in zip(files, contents, (*contents[1:], contents[0]), strict=True):
         if damage == "cut":
             file.write_bytes(raw[: len(raw) // 2])
         elif damage == "changed":
             file.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
         elif damage == "swapped":
-            file.write_bytes(other.read_bytes())
+            file.write_bytes(other)
         elif damage == "empty":
             file.write_bytes(b"")
         elif damage == "gone":
