@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 import tomllib
 import unicodedata
 from pathlib import Path
@@ -21,6 +22,7 @@ DISTRIBUTION = "specgen-rl"
 
 # Templates end in `.in`, so that no tool takes them for files of specgen itself.
 _SUFFIX = ".in"
+_SCHEMA = re.compile(r"^specgen:\s*\d", re.MULTILINE)
 _SECTION, _WORKFLOWS = "[tool.specgen]", ".github/workflows"
 
 
@@ -65,7 +67,9 @@ def make_project(directory: Path, template: Template | None = None) -> Made:
         config = _choose(directory, data)
     texts: dict[Path, str] = {}
     steps = []
-    has_schemas = bool(find_schemas(Project(directory, config)))
+    schemas = find_schemas(Project(directory, config))
+    outside = _schemas_outside(directory, config)
+    has_schemas = bool(schemas or outside)
     example = _Example(config, template)
     for path, text in project_files(config, template).items():
         if path == NAME and pyproject is not None:
@@ -82,8 +86,23 @@ def make_project(directory: Path, template: Template | None = None) -> Made:
     replace_all(texts)
     wrote = {step.path for step in steps if step.done == "wrote"}
     command = example.command if example.shown_by in wrote else "pytest"
-    advice = () if pyproject is None else _advice(data, directory, config, example)
+    advice = [] if pyproject is None else _advice(data, directory, config, example)
+    if outside:
+        what = "is a schema" if len(outside) == 1 else "are schemas"
+        moved = f"mv {' '.join(map(shlex.quote, outside))} {config.schemas}/"
+        where = f"and specgen reads those of {config.schemas}/: mkdir -p {config.schemas} && {moved}"
+        advice.append(f"{', '.join(outside)} {what}, {where}")
     return Made(tuple(steps), command, tuple(advice))
+
+
+def _schemas_outside(directory: Path, config: Config) -> list[str]:
+    """The files of a folder itself that say that they are schemas, where those of the project are in one below it."""
+    if (directory / config.schemas).resolve() == directory.resolve():
+        return []
+    files = [*directory.glob("*.yaml"), *directory.glob("*.yml")]
+    return sorted(
+        file.name for file in files if _SCHEMA.search(file.read_text(encoding="utf-8", errors="replace"))
+    )
 
 
 def _check_outside(directory: Path) -> None:

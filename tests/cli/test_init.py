@@ -1,6 +1,7 @@
 """`specgen init`: the project that it makes builds, passes its own checks and trains."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -340,3 +341,18 @@ def test_no_placeholder_is_left(config: Config) -> None:
     assert len(files) == len(FILES) - ("." in config.package)
     assert not any(re.search(r"@[a-z]+@", path + text) for path, text in files.items())
     assert not any(path.endswith(".in") for path in files)
+
+
+def test_schemas_beside_the_folder_of_schemas_are_told_where_they_go(tmp_path: Path) -> None:
+    (tmp_path / "cart.yaml").write_text("# mine\nspecgen: 1\nspecs: {joint: float32}\n")
+    (tmp_path / "two words.yml").write_text("specgen: 1\nspecs: {arm: float32}\n")
+    (tmp_path / "other.yaml").write_text("jobs: {specgen: 1}\n")
+    found = invoke("init", str(tmp_path))
+    assert found.exit_code == OK, found.output
+    assert "schemas/rail.yaml (the project has schemas of its own)" in found.output
+    told = "cart.yaml, two words.yml are schemas, and specgen reads those of schemas/: "
+    assert told in found.output
+    command = found.output.split(told)[1].splitlines()[0]
+    assert command == "mkdir -p schemas && mv cart.yaml 'two words.yml' schemas/"
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert "are schemas" not in invoke("init", str(tmp_path)).output
