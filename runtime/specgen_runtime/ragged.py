@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Ragged", "leaves", "rows_at", "stacked_rows", "with_padded_rows"]
+__all__ = ["Ragged", "leaves", "rows_at", "sizes_of", "stacked_rows", "with_padded_rows"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,11 @@ def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | Non
     if rows and len({row.shape for row in rows}) == 1:  # rows of a lazy stack that have one length
         return torch.stack(rows).reshape(*data.batch_size, *rows[0].shape)
     return rows
+
+
+def sizes_of(value: Tensor | Sequence[Tensor]) -> list[int]:
+    """The shape of a tensor, or the lengths of rows, as messages tell them."""
+    return list(value.shape) if isinstance(value, Tensor) else [len(row) for row in value]
 
 
 def with_padded_rows(

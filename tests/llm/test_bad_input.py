@@ -74,6 +74,12 @@ SIZES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: KLComputation()(values(torch.zeros(2, 4), RAGGED)),
         "rows of different lengths, the other is padded",
     ),
+    "a mask of what counts": (
+        lambda: KLComputation(mask_key="counted")(
+            values(torch.zeros(2, 4), torch.zeros(2, 4)).set("counted", torch.ones(2, 3).bool())
+        ),
+        r"'full'\) is \[2, 4\], 'counted' is \[2, 3\]: they are not of the same tokens",
+    ),
     "tokens and their mask": (
         lambda: wrapped(0, input_mode="tokens")(
             data(tokens=ids(2, 5), attention_mask=torch.ones(2, 4).bool())
@@ -275,3 +281,16 @@ def loss_counts(made: TensorDict, scores: TransformersWrapper) -> Tensor:
     losses = GRPOLoss(scores, reduction="none")(made)
     found: Tensor = losses["loss_objective"]
     return found
+
+
+def test_a_mask_that_is_not_there() -> None:
+    """It is not what counts where nobody names a mask. One that the policy wrote is beside its action."""
+    after = values(torch.full((2, 4), -1.0), torch.full((2, 4), -2.0))
+    after.batch_size = [2]
+    mask = torch.tensor([[True, False, False, True]] * 2)
+    made = KLComputation(mask_key=("masks", "all_assistant_mask"))(
+        data(masks=data(all_assistant_mask=mask), next=after)
+    )
+    assert torch.equal(made["next", "kl_penalty"], mask.float())
+    with pytest.raises(KeyError, match="KLComputation reads 'counted', which is not in the tensordict"):
+        KLComputation(mask_key="counted")(values(torch.zeros(2, 4), torch.zeros(2, 4)))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from specgen_runtime.llm.conversations.messages import Chat, chats_of
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.ragged import Ragged, leaves, rows_at
+from specgen_runtime.ragged import Ragged, leaves, rows_at, sizes_of
 from specgen_runtime.typing import NestedKey
 
 __all__ = [
@@ -116,7 +116,7 @@ def tokens_at(
     if found is None:
         return Sequences(ids, torch.ones_like(ids, dtype=torch.bool))
     if not isinstance(found, Tensor) or found.shape != value.shape:
-        raise ValueError(f"tokens at {key!r} are {list(value.shape)}, their mask {_shape(found)}")
+        raise ValueError(f"tokens at {key!r} are {list(value.shape)}, their mask {sizes_of(found)}")
     return Sequences(ids, found.reshape(ids.shape).bool())
 
 
@@ -233,7 +233,3 @@ def _entry(data: TensorDictBase, key: NestedKey) -> Any:
             f"a language model reads {key!r}, which is not in the tensordict; it holds {listed(data)}"
         )
     return value
-
-
-def _shape(found: Tensor | list[Tensor]) -> str:
-    return str(list(found.shape)) if isinstance(found, Tensor) else "rows of different lengths"

@@ -26,7 +26,7 @@ from specgen_runtime.llm.kl.log_probs import moment_after, put_rows
 from specgen_runtime.llm.kl.options import Level, PenaltyOptions, Spread, split_options
 from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, kl_estimate
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.ragged import Ragged, rows_at
+from specgen_runtime.ragged import Ragged, rows_at, sizes_of
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import normal_keys
@@ -183,14 +183,12 @@ class KLPenalty(Transform):
         coeff = self.coeff.to(kl.device)
         if isinstance(reward, list):  # a reward for each token, of rows of different lengths
             lengths = kept.sum(-1).tolist()
-            if [len(row) for row in reward] != lengths:
-                raise ValueError(
-                    f"rewards of {[len(row) for row in reward]} tokens, but rows of {lengths} tokens"
-                )
-            ragged = Ragged.of([row.flatten() for row in reward])
-            whole = penalised_token_reward(ragged.values, kl[kept], coeff).to(ragged.values)
-            rows = [row[:, None] for row in ragged.with_values(whole).rows()]
-            put_rows(data, out_key, *_padded_rows(rows), padded=False)
+            if sizes_of(reward) != lengths:
+                raise ValueError(f"rewards of {sizes_of(reward)} tokens, but rows of {lengths} tokens")
+            flat = torch.cat([row.flatten() for row in reward])
+            padded = flat.new_zeros(kl.shape).masked_scatter(kept, flat)
+            whole = penalised_token_reward(padded, kl, coeff).to(flat)
+            put_rows(data, out_key, whole[..., None], kept, padded=False)
             return
         batch = list(data.batch_size)
         width = kl.shape[-1]
@@ -250,15 +248,6 @@ def _refuse_not_finite(name: str, log_probs: Tensor, scored: Tensor) -> None:
         raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
 
 
-def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
-    ragged = Ragged.of(rows)
-    return ragged.padded(), ragged.mask()
-
-
-def _sizes(value: Any) -> list[int]:
-    return list(value.shape) if isinstance(value, Tensor) else [len(row) for row in value]
-
-
 def _checked_coefficient(value: float) -> float:
     """The coefficient of a penalty; ValueError for a negative one, and for one that is not finite; TypeError for no number."""
     if not isinstance(cast("object", value), Real):
@@ -280,8 +269,8 @@ class KLComputation(KLPenalty):
         ref_log_probs_full_key: of the reference's.
         kl_key: of the penalty, float32 ``[*batch, time]``.
         padding_side: of rows of different lengths while they are computed with; results are of the same lengths.
-        mask_key: of a mask of the tokens that count, bool ``[*batch, time]``; None for those one of whose
-            log-probabilities is not 0.
+        mask_key: of a mask of the tokens that count, bool ``[*batch, time]``, there or with the policy's action; None for
+            those one of whose log-probabilities is not 0.
         penalty: keywords of `KLPenalty`, and so are `add_to_reward` and `coeff`.
 
     Raises:
@@ -328,23 +317,28 @@ class KLComputation(KLPenalty):
         """Where the reference's log-probabilities are read."""
         return self.in_keys[1]
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         data = next_tensordict
-        found = [rows_at(data, key) for key in self.in_keys]
-        for key, value in zip(self.in_keys, found, strict=True):
+        keys = self.in_keys if self.mask_key is None else [*self.in_keys, self.mask_key]
+        found: list[Tensor | list[Tensor]] = []
+        for key in keys:
+            value = rows_at(data, key)
+            if value is None and key == self.mask_key:  # which a policy wrote
+                value = rows_at(tensordict, key)
             if value is None:
                 raise KeyError(
                     f"KLComputation reads {key!r}, which is not in the tensordict (it holds {listed(data)})"
                 )
-        first, second = found
+            found.append(value)
+        first, second, *masks = found
         if isinstance(first, Tensor) != isinstance(second, Tensor):
             which = self.in_keys[0 if isinstance(second, Tensor) else 1]
             raise ValueError(
                 f"{which!r} has rows of different lengths, the other is padded: pad_output is to be the same"
             )
-        sizes = [_sizes(value) for value in (first, second)]
-        if sizes[0] != sizes[1]:
-            names = [f"{key!r} is {size}" for key, size in zip(self.in_keys, sizes, strict=True)]
+        sizes = list(map(sizes_of, found))
+        if any(size != sizes[0] for size in sizes):
+            names = [f"{key!r} is {size}" for key, size in zip(keys, sizes, strict=True)]
             raise ValueError(f"{', '.join(names)}: they are not of the same tokens")
         gen, ref = self._wide(first), self._wide(second)
         kept = (
@@ -352,8 +346,7 @@ class KLComputation(KLPenalty):
             if isinstance(first, list)
             else torch.ones_like(gen).bool()
         )
-        mask = None if self.mask_key is None else rows_at(data, self.mask_key)
-        scored = (gen != 0) | (ref != 0) if mask is None else self._wide(mask).bool()
+        scored = self._wide(masks[0]).bool() if masks else (gen != 0) | (ref != 0)
         self.penalise(data, gen, ref, scored & kept, kept, isinstance(first, Tensor))
         return data
 
@@ -370,7 +363,7 @@ class KLComputation(KLPenalty):
         return tensordict_reset
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self._call(moment_after(tensordict))
+        self._step(tensordict, moment_after(tensordict))
         return tensordict
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:

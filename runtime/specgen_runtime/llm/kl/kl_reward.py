@@ -23,7 +23,7 @@ from specgen_runtime.llm.kl.scoring_models import (
 )
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.ragged import rows_at
+from specgen_runtime.ragged import rows_at, sizes_of
 from specgen_runtime.services import HereOrInActors, RayService
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -94,14 +94,13 @@ def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, k
         raise KeyError(f"KLRewardTransform reads {key!r}, which is not in the tensordict")
     lengths = attention.sum(-1).tolist()
     if isinstance(log_probs, list):
-        if [len(row) for row in log_probs] == lengths:
+        if sizes_of(log_probs) == lengths:
             values = torch.cat(log_probs)
             return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
     elif log_probs.numel() == attention.numel():
         return log_probs.reshape(attention.shape)
-    sizes = list(log_probs.shape) if isinstance(log_probs, Tensor) else [len(row) for row in log_probs]
     raise ValueError(
-        f"{key!r} is {sizes}, but the reference reads tokens of {list(attention.shape)} "
+        f"{key!r} is {sizes_of(log_probs)}, but the reference reads tokens of {list(attention.shape)} "
         f"(lengths {lengths}): they are not of the same tokens"
     )
 

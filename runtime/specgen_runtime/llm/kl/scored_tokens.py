@@ -15,10 +15,10 @@ from specgen_runtime.llm.models.layout import within
 from specgen_runtime.llm.models.sampling import single_token
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.ragged import rows_at
+from specgen_runtime.ragged import rows_at, sizes_of
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["WhichTokens", "scored_tokens", "scoring"]
+__all__ = ["WhichTokens", "scoring"]
 
 
 def scoring(
@@ -87,47 +87,6 @@ def scoring(
     return model.get_new_version(**asked) if asked else model
 
 
-def scored_tokens(
-    found: Sequences,
-    assistant_only: bool,
-    empty: str = "error",
-    excluded: Sequence[int] = (),
-    mask: Tensor | None = None,
-    roles: Collection[str] = ("assistant",),
-) -> Tensor:
-    """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
-
-    Args:
-        found: tokens with their masks.
-        assistant_only: whether only the assistant's are.
-        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
-        excluded: ids of tokens that are not.
-        mask: bool ``[rows, width]``: only these of them; None for all.
-        roles: whose tokens count as the assistant's, for the message.
-
-    Raises:
-        ValueError: a row has none; or it is not known what the assistant said.
-    """
-    if assistant_only and found.assistant is None:
-        raise ValueError(
-            "it is not known which tokens the assistant said: there is no masks.all_assistant_mask"
-        )
-    wanted = found.assistant if assistant_only and found.assistant is not None else found.attention
-    scored = scorable(wanted, found.attention)
-    if excluded:
-        scored &= ~torch.isin(found.ids, torch.tensor(excluded, device=found.ids.device))
-    if mask is not None:
-        scored &= mask
-    if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
-        row = int((~any_).nonzero()[0])
-        whom = "the assistant" if set(roles) == {"assistant"} else " or ".join(map(repr, roles))
-        raise ValueError(
-            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of {whom} that can be scored; "
-            "leave it out, or pass empty='zero'"
-        )
-    return scored
-
-
 class WhichTokens:
     """Which tokens of conversations a transform scores.
 
@@ -161,26 +120,43 @@ class WhichTokens:
 
         Raises:
             KeyError: the mask is not in the data.
-            ValueError: it is not of their shape, or of other tokens than those that are scored; a row has no token to
-                score, or see `scored_tokens`.
+            ValueError: it is not of their shape, or of other tokens than those that are scored; it is not known what the
+                assistant said; or a row has no token to score.
         """
-        mask = None
+        if self.assistant_only and found.assistant is None:
+            raise ValueError(
+                "it is not known which tokens the assistant said: there is no masks.all_assistant_mask"
+            )
+        wanted = found.assistant if self.assistant_only and found.assistant is not None else found.attention
+        scored = scorable(wanted, found.attention)
+        if self.exclude_tokens:
+            excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
+            scored &= ~torch.isin(found.ids, torch.tensor(excluded, device=found.ids.device))
         if self.mask_key is not None:
-            _check_tokens(data, found, model, self.mask_key)
-            mask = mask_at(data, self.mask_key, found)
-            if mask is None:
-                held = rows_at(data, self.mask_key)
-                if held is None:
-                    raise KeyError(
-                        f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
-                    )
-                shape = list(held.shape) if isinstance(held, Tensor) else [len(row) for row in held]
-                raise ValueError(
-                    f"the mask at {self.mask_key!r} is {shape}, the tokens {list(found.ids.shape)}: they are not of the same"
-                )
-        excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
-        roles = model.tokenizer_kwargs.get("roles", ("assistant",))
-        return scored_tokens(found, self.assistant_only, self.empty, excluded, mask, roles)
+            scored &= _mask(data, found, model, self.mask_key)
+        if self.empty == "error" and self.assistant_only and not bool((any_ := scored.any(-1)).all()):
+            row = int((~any_).nonzero()[0])
+            roles = model.tokenizer_kwargs.get("roles", ("assistant",))
+            whom = "the assistant" if set(roles) == {"assistant"} else " or ".join(map(repr, roles))
+            raise ValueError(
+                f"row {row} ({int(found.attention[row].sum())} tokens) has no token of {whom} that can be scored; "
+                "leave it out, or pass empty='zero'"
+            )
+        return scored
+
+
+def _mask(data: TensorDictBase, found: Sequences, model: TransformersWrapper, key: NestedKey) -> Tensor:
+    """The mask in the data of tokens that were read."""
+    _check_tokens(data, found, model, key)
+    if (mask := mask_at(data, key, found)) is not None:
+        return mask
+    if (held := rows_at(data, key)) is None:
+        raise KeyError(
+            f"there is no mask of {list(found.ids.shape)} tokens at {key!r} (the data hold {listed(data)})"
+        )
+    raise ValueError(
+        f"the mask at {key!r} is {sizes_of(held)}, the tokens {list(found.ids.shape)}: they are not of the same"
+    )
 
 
 def _check_tokens(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -34,23 +35,23 @@ Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
 
 
-class Scorer(Protocol):
-    """Runs a model and gives log-probabilities of chosen tokens."""
+@dataclass(frozen=True)
+class Scorer(ABC):
+    """Runs a model and gives log-probabilities of chosen tokens.
 
-    @property
-    def model(self) -> nn.Module:
-        """The model that it was made for."""
-        ...
+    Args:
+        model: the causal model.
+        autocast: the lower precision of what is before its head; None for that of the parameters, which the head has.
+    """
 
-    @property
-    def autocast(self) -> torch.dtype | None:
-        """The lower precision of what is before the head; None for that of the parameters."""
-        ...
+    model: nn.Module
+    autocast: torch.dtype | None
 
     def is_of(self, model: nn.Module) -> bool:
         """Whether it still says how the logits of a model are made: parts of models get exchanged."""
-        ...
+        return model is self.model
 
+    @abstractmethod
     def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
         """Return what logits are made of, ``[n, width]``.
 
@@ -59,12 +60,12 @@ class Scorer(Protocol):
             rows: int64 ``[n]``.
             columns: int64 ``[n]``, after which token of its row each one comes.
         """
-        ...
 
+    @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of some states, ``[n, vocabulary]``, at least float32, in memory of their own."""
-        ...
 
+    @abstractmethod
     def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
         """Return the log-probabilities of tokens, ``[n]`` each.
 
@@ -74,78 +75,55 @@ class Scorer(Protocol):
             warp: what is done to the logits.
             entropy: whether the entropies are computed, too.
         """
-        ...
 
 
 @dataclass(frozen=True)
-class HeadScorer:
+class HeadScorer(Scorer):
     """Runs the body of a model, and its head where a token is scored.
 
     Args:
-        model: the causal model.
         body: what makes its hidden states.
         head: what makes logits of them. It is called, so that adapters count.
         post: what the model does to these logits.
         linear: whether head and post are a product with the head's weight and its bias, and nothing else.
         vocabulary: how many logits there are.
-        autocast: the precision of the body; None for that of the parameters. The head has theirs.
     """
 
-    model: nn.Module
     body: nn.Module
     head: nn.Module
     post: Post | None
     linear: bool
     vocabulary: int
-    autocast: torch.dtype | None = None
 
     def is_of(self, model: nn.Module) -> bool:
         """Whether model and head are still those that were probed."""
-        return model is self.model and output_head(model) is self.head
+        return super().is_of(model) and output_head(model) is self.head
 
     def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
         """The states of the body; see `Scorer`."""
         with autocasting(self.model, self.head, self.autocast):
             states: Tensor = self.body(**inputs, use_cache=False)[0]
-        if self.autocast is not None:
-            states = states_as_stored(self.model, states)
+        states = states if self.autocast is None else states_as_stored(self.model, states)
         return states[rows, columns]
 
     def logits(self, states: Tensor) -> Tensor:
         """See `Scorer`."""
         raw = self.head(states)
-        logits = full_precision(raw if self.post is None else self.post(raw))
-        return logits.clone() if _share_memory(logits, states) else logits
+        return _apart(raw if self.post is None else self.post(raw), states)
 
     def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
         """See `Scorer`."""
-        linear = self.head if self.linear else None
-        return chosen_log_probs(
-            states, targets, self.logits, self.vocabulary, linear=linear, warp=warp, entropy=entropy
-        )
+        options: Any = {"linear": self.head if self.linear else None, "warp": warp, "entropy": entropy}
+        return chosen_log_probs(states, targets, self.logits, self.vocabulary, **options)
 
 
-@dataclass(frozen=True)
-class LogitsScorer:
-    """Runs a model as a whole, and keeps its logits at columns where any row scores a token.
-
-    Args:
-        model: the causal model.
-        autocast: the precision of what is before its head; None for that of the parameters.
-    """
-
-    model: nn.Module
-    autocast: torch.dtype | None = None
-
-    def is_of(self, model: nn.Module) -> bool:
-        """Whether it is for this model."""
-        return model is self.model
+class LogitsScorer(Scorer):
+    """Runs a model as a whole, and keeps its logits at columns where any row scores a token."""
 
     def states(self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor) -> Tensor:
         """The logits; see `Scorer`."""
         kept, places = torch.unique(columns, return_inverse=True)
-        selects = accepts(self.model, "logits_to_keep")
-        only = {"logits_to_keep": kept} if selects else {}
+        only = {"logits_to_keep": kept} if accepts(self.model, "logits_to_keep") else {}
         with autocasting(self.model, output_head(self.model), self.autocast):
             result = self.model(**inputs, use_cache=False, **only)
         logits: Tensor | None = getattr(result, "logits", None)
@@ -158,13 +136,11 @@ class LogitsScorer:
 
     def logits(self, states: Tensor) -> Tensor:
         """See `Scorer`."""
-        return _copied(states)
+        return _apart(states, states)
 
     def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
         """See `Scorer`."""
-        return chosen_log_probs(
-            states, targets, _copied, states.shape[-1], linear=None, warp=warp, entropy=entropy
-        )
+        return chosen_log_probs(states, targets, self.logits, states.shape[-1], warp=warp, entropy=entropy)
 
 
 def find_scorer(model: nn.Module, autocast: torch.dtype | None = None) -> Scorer:
@@ -214,7 +190,7 @@ def _probed(model: nn.Module) -> HeadScorer:
         for post in (*_declared(model), None):
             if _agree(raw if post is None else post(raw), wanted):
                 linear = post is None and _is_linear(head, hidden, raw)
-                return HeadScorer(model, body, head, post, linear, wanted.shape[-1])
+                return HeadScorer(model, None, body, head, post, linear, wanted.shape[-1])
     raise _NotFoundError("its logits are not what its head gives")
 
 
@@ -300,10 +276,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _share_memory(one: Tensor, other: Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-
-
-def _copied(logits: Tensor) -> Tensor:
+def _apart(logits: Tensor, states: Tensor) -> Tensor:
+    """Logits in at least float32, in memory that is not that of the states."""
     made = full_precision(logits)
-    return made.clone() if made is logits or _share_memory(made, logits) else made
+    shared = made.untyped_storage().data_ptr() == states.untyped_storage().data_ptr()
+    return made.clone() if shared else made
