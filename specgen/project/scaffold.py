@@ -153,7 +153,10 @@ class _Example:
         """What runs it."""
         if self.template is None:
             return "python train.py"
-        return f"python -m {self.config.package}.{self.template.name}"
+        model = (
+            "python tiny_model.py && " if self.folder == "conversations" else ""
+        )  # none of one's own is there yet
+        return f"{model}python -m {self.config.package}.{self.template.name}"
 
     @property
     def values(self) -> dict[str, str]:

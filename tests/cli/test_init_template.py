@@ -44,7 +44,10 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     folder = tmp_path / "my-robot"
     found = invoke("init", str(folder), "--template", name)
     assert found.exit_code == OK, found.output
-    assert found.output.endswith(f" && pip install -e . && specgen build && python -m my_robot_rl.{name}\n")
+    model = "python tiny_model.py && " if TEMPLATES[name].folder == "conversations" else ""
+    assert found.output.endswith(
+        f" && pip install -e . && specgen build && {model}python -m my_robot_rl.{name}\n"
+    )
     assert not (folder / "train.py").exists()
     assert f"specgen-rl[{TEMPLATES[name].extra}]" in (folder / "pyproject.toml").read_text()
     mine = yaml.safe_load((folder / "schemas" / f"{name}.yaml").read_text())
