@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
+from specgen.expr.sizes import Dims
 from specgen.program.program import Assign, Program
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, rebuilt, unstored, with_body, with_parts
@@ -103,15 +104,18 @@ def _part(narrow: Typed, made: Typed) -> Typed:
     size = narrow.type.dims[axis]
 
     def cut(arg: Typed) -> Typed:
-        if arg.type.python:
-            return arg
         dims = (*arg.type.dims[:place], size, *arg.type.dims[place + 1 :])
         options = {**narrow.options, "axis": place}
         kind = replace(arg.type, dims=dims)
         return replace(rebuilt(narrow, (arg,), (), kind, options), interval=arg.interval)
 
-    args = tuple(map(cut, made.args))
-    return rebuilt(made, args, (), replace(made.type, dims=narrow.type.dims), made.options)
+    return _of_operands(made, cut, narrow.type.dims)
+
+
+def _of_operands(made: Typed, change: Callable[[Typed], Typed], dims: Dims) -> Typed:
+    """What is computed of changed operands, and has these dimensions; numbers of Python stay."""
+    args = tuple([arg if arg.type.python else change(arg) for arg in made.args])
+    return rebuilt(made, args, (), replace(made.type, dims=dims), made.options)
 
 
 def _in_order_first(expr: Typed) -> Typed:
@@ -121,9 +125,7 @@ def _in_order_first(expr: Typed) -> Typed:
     made, dims = expr.args[0], expr.type.dims
 
     def ordered(arg: Typed) -> Typed:
-        if arg.type.python:
-            return arg
         one = rebuilt(expr, (arg,), (), replace(arg.type, dims=dims), expr.options)
         return _in_order_first(replace(one, interval=arg.interval))
 
-    return rebuilt(made, tuple(map(ordered, made.args)), (), replace(made.type, dims=dims), made.options)
+    return _of_operands(made, ordered, dims)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from specgen.check.chains.model import Instance, Row
 from specgen.check.model import Entry, identifier
 from specgen.check.network_types import CALLED
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_state import ChainState, Moment
+from specgen.check.programs.chain_state import ChainState, PhaseRun
 from specgen.check.programs.env import either
 from specgen.expr import Symbol, Typed, full
 from specgen.program.program import Call, Callee, Input
@@ -26,21 +25,14 @@ def given_by_class(instance: Instance, row: Row, phase: str) -> dict[str, Entry]
     return {name: one for name, one in row.outputs.items() if one.role not in lacking}
 
 
-def call_class(
-    state: ChainState,
-    instance: Instance,
-    row: Row,
-    phase: Literal["reset", "step", "map"],
-    moment: Moment,
-    place: str,
-    before: Mapping[Moment, Mapping[str, Symbol]],
-    cells: Mapping[str, Symbol],
-) -> list[Entry]:
+def call_class(run: PhaseRun) -> list[Entry]:
     """Add the call of a method, if the class has it; the arguments are those of any transform.
 
     Returns:
         The done flags that it raises.
     """
+    state, instance, row, moment = run.state, run.instance, run.row, run.moment
+    phase, before, cells, origin = run.phase, run.before, run.cells, run.origin
     made = given_by_class(instance, row, phase)
     inputs = {name: before[moment].get(entry.dotted) for name, entry in row.inputs.items()}
     known = {name: symbol for name, symbol in inputs.items() if symbol is not None}
@@ -55,9 +47,7 @@ def call_class(
             carried.append(cells[one.name])
         elif one.carry and one.name in row.outputs:
             sometimes[one.name] = cells[one.name]
-    origin = f"{state.path}.transforms[{instance.position}]"
-    body = state.bodies[moment]
-    local = Body(f"{body.path}.{place}.{phase}")
+    body, local = state.bodies[moment], run.local_body()
     so_far = dict(state.views[moment])
     targets, stored = [], []
     for output, entry in made.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from specgen.check.chains.model import CheckedChain
+from specgen.check.chains.model import CheckedChain, Instance, Row
 from specgen.check.model import Entry, dotted
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE
@@ -52,6 +52,40 @@ class EnvPieces:
     parts: Parts | None = None
     fixed: tuple[Input, ...] = ()
     actions: Mapping[str, Symbol] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PhaseRun:
+    """A phase of a transform that a chain runs at a moment.
+
+    Attributes:
+        state: the chain so far; takes the statements, and the new values of keys at the moment.
+        instance: the transform in its chain.
+        row: the keys of one repetition of it.
+        phase: the phase of the transform.
+        moment: when it runs in the chain; `map` runs at each.
+        place: a name for the repetition, in paths.
+        before: what each key was before the transform.
+        cells: what `step` reads of its own outputs before the step.
+    """
+
+    state: ChainState
+    instance: Instance
+    row: Row
+    phase: Literal["reset", "step", "map"]
+    moment: Moment
+    place: str
+    before: Mapping[Moment, Mapping[str, Symbol]]
+    cells: Mapping[str, Symbol] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> str:
+        """The declaration of the transform in its chain."""
+        return f"{self.state.path}.transforms[{self.instance.position}]"
+
+    def local_body(self) -> Body:
+        """A body for the statements, with paths of its own."""
+        return Body(f"{self.state.bodies[self.moment].path}.{self.place}.{self.phase}")
 
 
 class ChainState:

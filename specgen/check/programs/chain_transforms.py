@@ -17,7 +17,7 @@ from specgen.check.programs.chain_learned import (
     update_statistics,
 )
 from specgen.check.programs.chain_python import call_class, call_inverse, given_by_class
-from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
+from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, PhaseRun
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.names import NTH
@@ -45,11 +45,11 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
             if entry is not None and output.name in first:
                 carried.append((output.name, entry, _cell_symbol(state, place, output.name, entry)))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
-        _run(state, instance, row, "reset", "reset", place, before, {})
+        _run(PhaseRun(state, instance, row, "reset", "reset", place, before))
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         _take_policy_states(state, instance, row)
-        raised += _run(state, instance, row, "step", "next", place, before, cells)
+        raised += _run(PhaseRun(state, instance, row, "step", "next", place, before, cells))
     for moment in MOMENTS:
         update_statistics(state, instance, moment)
     shown = {}
@@ -58,7 +58,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
         once = _is_recorded(state, instance, row, before["now"])
         for moment in MOMENTS:
             if moment != "now" or not once:
-                _run(state, instance, row, "map", moment, place, before, {})
+                _run(PhaseRun(state, instance, row, "map", moment, place, before))
         for name in instance.transform.mapped if once else ():
             entry = row.outputs.get(name)
             if entry is not None and entry.role != "reward":
@@ -183,35 +183,17 @@ def tables(instances: Iterable[Instance]) -> Iterator[Constant]:
             yield from (table for path, table in row.tables.items() if path in read)
 
 
-def _run(
-    state: ChainState,
-    instance: Instance,
-    row: Row,
-    phase: Literal["reset", "step", "map"],
-    moment: Moment,
-    place: str,
-    before: Mapping[Moment, Mapping[str, Symbol]],
-    cells: Mapping[str, Symbol],
-) -> list[Entry]:
+def _run(run: PhaseRun) -> list[Entry]:
     """Add the statements of a phase at a moment.
-
-    Args:
-        state: the chain so far; takes the statements, and the new values of keys at the moment.
-        instance: the transform in its chain.
-        row: the keys of one repetition of it.
-        phase: the phase of the transform.
-        moment: when it runs in the chain; `map` runs at each.
-        place: a name for the repetition, in paths.
-        before: what each key was before the transform.
-        cells: what `step` reads of its own outputs before the step.
 
     Returns:
         The done flags that it assigns.
     """
+    state, instance, row, moment = run.state, run.instance, run.row, run.moment
+    phase, before, cells, origin = run.phase, run.before, run.cells, run.origin
     if instance.transform.python is not None:
-        return call_class(state, instance, row, phase, moment, place, before, cells)
-    body = state.bodies[moment]
-    local = Body(f"{body.path}.{place}.{phase}")
+        return call_class(run)
+    body, local = state.bodies[moment], run.local_body()
     bind_parameters(state, local, instance)
     bind_statistics(state, local, instance, row, moment)
     if phase == "reset":
@@ -221,7 +203,6 @@ def _run(
         if symbol is not None:
             local.bind(symbol, _parameter(state, instance, param))
     mapped = instance.transform.mapped
-    origin = f"{state.path}.transforms[{instance.position}]"
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted

@@ -18,6 +18,32 @@ _PAIR = (Param("a"), Param("b"))
 _ONE = (Param("x"),)
 
 
+def _of_two(
+    sign: str,
+    doc: str,
+    infer: Callable[[Site], Typed | None],
+    interval: IntervalRule,
+    torch: Callable[[Typed, Printer], Printed],
+    reference: Callable[..., Any],
+    python: Callable[..., Static],
+    agreement: Agreement = "bit",
+) -> Builtin:
+    """An operator that stands between two operands."""
+    return Builtin(
+        name=sign,
+        signature=f"a {sign} b",
+        family="operator",
+        doc=doc,
+        params=_PAIR,
+        infer=infer,
+        interval=interval,
+        torch=torch,
+        reference=reference,
+        python=python,
+        agreement=agreement,
+    )
+
+
 def _arithmetic(
     sign: str,
     doc: str,
@@ -29,20 +55,8 @@ def _arithmetic(
     torch: Callable[[Typed, Printer], Printed] | None = None,
     agreement: Agreement = "bit",
 ) -> Builtin:
-    precedence = ADD if sign in "+-" else MUL
-    return Builtin(
-        name=sign,
-        signature=f"a {sign} b",
-        family="operator",
-        doc=doc,
-        params=_PAIR,
-        infer=infer,
-        interval=interval,
-        torch=torch or pointwise.infix(sign, precedence),
-        reference=reference,
-        python=python,
-        agreement=agreement,
-    )
+    show = torch or pointwise.infix(sign, ADD if sign in "+-" else MUL)
+    return _of_two(sign, doc, infer, interval, show, reference, python, agreement)
 
 
 def _show_quotient(node: Typed, printer: Printer) -> Printed:
@@ -77,18 +91,8 @@ def _compare(sign: str, doc: str, python: Callable[..., bool]) -> Builtin:
     def reference(np: Any, a: Any, b: Any) -> Any:
         return python(a, b)
 
-    return Builtin(
-        name=sign,
-        signature=f"a {sign} b",
-        family="operator",
-        doc=doc,
-        params=_PAIR,
-        infer=pointwise.comparing,
-        interval=ranges.truth,
-        torch=pointwise.infix(sign, COMPARE, chained=False),
-        reference=reference,
-        python=python,
-    )
+    show = pointwise.infix(sign, COMPARE, chained=False)
+    return _of_two(sign, doc, pointwise.comparing, ranges.truth, show, reference, python)
 
 
 def _show_either(node: Typed, printer: Printer) -> Printed:
@@ -116,18 +120,7 @@ def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: s
     def reference(np: Any, a: Any, b: Any) -> Any:
         return getattr(np, numpy)(a, b)
 
-    return Builtin(
-        name=word,
-        signature=f"a {word} b",
-        family="operator",
-        doc=doc,
-        params=_PAIR,
-        infer=pointwise.logical,
-        interval=ranges.truth,
-        torch=show,
-        reference=reference,
-        python=python,
-    )
+    return _of_two(word, doc, pointwise.logical, ranges.truth, show, reference, python)
 
 
 _OPPOSITE: Final = {"==": "!=", "!=": "=="}
