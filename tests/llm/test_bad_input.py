@@ -294,3 +294,22 @@ def test_a_mask_that_is_not_there() -> None:
     assert torch.equal(made["next", "kl_penalty"], mask.float())
     with pytest.raises(KeyError, match="KLComputation reads 'counted', which is not in the tensordict"):
         KLComputation(mask_key="counted")(values(torch.zeros(2, 4), torch.zeros(2, 4)))
+
+
+def test_answers_whose_beginning_nobody_tells() -> None:
+    """Prompts and whole sequences of one width, without the mask of the assistant: no token was an answer's."""
+    policy = wrapped(
+        0,
+        generate=True,
+        generate_kwargs={"max_new_tokens": 3, "do_sample": True},
+        pad_to=40,
+        log_probs_key="log_probs",
+    )
+    made = policy(data(history=ChatHistory(prompt=[[USER], [USER, ANSWER, USER]])))
+    made = made.exclude(("masks", "all_assistant_mask")).set("advantage", torch.ones(2, 1))
+    made["next"] = data(reward=torch.zeros(2, 1))
+    said = r"\('tokens', 'prompt'\) is 40 tokens wide, and the whole sequences are 40: it is not known where answers begin"
+    with pytest.raises(ValueError, match=said):
+        GRPOLoss(policy.get_new_version(generate=False, input_mode="tokens"))(made)
+    with pytest.raises(ValueError, match=said):
+        KLRewardTransform(wrapped(1, input_mode="tokens", pad_to=40))(made)

@@ -285,3 +285,20 @@ def test_a_generation_prompt_is_no_message() -> None:
         mine: list(classes(mine).History.from_text(text, "chatml_format").role) for mine in (False, True)
     }
     assert roles == {False: ["system", "user", "assistant"], True: ["system", "user"]}
+
+
+def test_texts_get_no_further_tokens() -> None:
+    """A template writes the special tokens that a conversation has; a tokenizer that adds some would write them twice."""
+    tokenizer = tiny_tokenizer(end_of_answer=True)
+    found = {}
+    for mine in (False, True):
+        names = classes(mine)
+        data = TensorDict(text=names.Text(full=["Hello", "42"], batch_size=(2,)), batch_size=(2,))
+        rows = wrapper(names, input_mode="text", tokenizer=tokenizer)(data)["tokens", "full"]
+        found[mine] = rows[0].tolist()
+    assert found[False] == [*found[True], tokenizer.eos_token_id]
+    adds = wrapper(
+        classes(True), input_mode="text", tokenizer=tokenizer, tokenizer_kwargs={"add_special_tokens": True}
+    )
+    data = TensorDict(text=specgen_runtime.llm.Text(full=["Hello"], batch_size=(1,)), batch_size=(1,))
+    assert adds(data)["tokens", "full"][0].tolist() == found[False]

@@ -140,6 +140,9 @@ def behind_prompts(data: TensorDictBase, key: NestedKey, like: Sequences) -> Ten
         data: holds the prompts: a tensor, as wide as the prompts in the whole sequences are with their padding; or rows.
         key: of the prompts.
         like: the whole sequences.
+
+    Raises:
+        ValueError: prompts are padded to the width of the whole sequences, which does not tell where answers begin.
     """
     prompts = rows_at(data, key)
     if prompts is None:
@@ -148,7 +151,13 @@ def behind_prompts(data: TensorDictBase, key: NestedKey, like: Sequences) -> Ten
     if isinstance(prompts, list):
         lengths = torch.tensor([len(row) for row in prompts], device=device)
         return like.attention.cumsum(-1) > lengths[:, None]
-    behind = torch.arange(like.ids.shape[-1], device=device) >= prompts.shape[-1]
+    width = like.ids.shape[-1]
+    if prompts.shape[-1] >= width > 0:
+        raise ValueError(
+            f"{key!r} is {prompts.shape[-1]} tokens wide, and the whole sequences are {width}: it is not known where answers "
+            "begin; keep the mask of what the assistant said (masks.all_assistant_mask)"
+        )
+    behind = torch.arange(width, device=device) >= prompts.shape[-1]
     return behind.expand_as(like.attention)
 
 
