@@ -7,8 +7,8 @@ standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewr
 
 A schema that begins with `# shows: name, Class.method, prefix_*` expects those definitions of its module only
 (`expected/<module>.excerpt.py`): what a case is about, without what every module repeats. A few cases are whole: an
-environment with groups (`agent_groups`), one with a chain (`chain_with_renamed_outputs`), a loss
-(`quotes_in_loss_keys`) and specs (`library_of_specs`); so is the standard library in `generated/`.
+environment with groups (`agent_groups`), one with a chain (`chain_with_renamed_outputs`), chains over Gymnasium
+(`inverses_over_gymnasium`), and small ones; so is the standard library in `generated/`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from tests.support import imported
 
 DIAGNOSTICS = "diagnostics.txt"
 EXPECTED = "expected"
+WHOLE = {"agent_groups", "chain_with_renamed_outputs", "inverses_over_gymnasium"}
+"""The cases that show a large module whole."""
+LARGE = 300
+"""So many lines a module has that is large."""
 UPDATE = "if this is what should come out, run: pytest tests/test_cases.py --update"
 
 
@@ -81,6 +85,17 @@ def test_nothing_lies_beside_the_cases() -> None:
     ]
     assert not strange
     assert not [folder for folder in FOLDERS if folder.parent.name != "good" and (folder / EXPECTED).exists()]
+
+
+def test_large_modules_are_shown_in_excerpts() -> None:
+    """What every module repeats is shown three times; a change of it is read there."""
+    modules = [path for folder in GOOD for path in (folder / EXPECTED).rglob("*.py")]
+    large = {
+        path.relative_to(ROOT / "good").parts[0]
+        for path in modules
+        if not path.name.endswith(".excerpt.py") and path.read_text(encoding="utf-8").count("\n") > LARGE
+    }
+    assert large == WHOLE, "begin the schema with `# shows: …`, and run pytest tests/test_cases.py --update"
 
 
 @pytest.mark.parametrize("folder", GOOD, ids=lambda folder: folder.name)
