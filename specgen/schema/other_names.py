@@ -51,6 +51,9 @@ _FIELDS = {
     "critic_coeff": ("vf_coef", "vf_coeff", "value_coef", "value_loss_coef", "vf_loss_coeff"),
     "normalize_advantage": ("norm_adv", "standardize_advantages"),
     "prioritized": ("per", "use_per", "prioritized_replay", "prioritized_experience_replay"),
+    "hindsight": ("her", "use_her", "hindsight_replay", "hindsight_experience_replay"),
+    "strategy": ("goal_selection_strategy", "goal_strategy", "replay_strategy", "subgoal_strategy"),
+    "her_ratio": ("relabel_ratio", "relabel_prob", "future_p", "relabeling_ratio"),
     "scale": ("log_std", "log_std_init", "init_std", "std"),
     "num_samples": ("num_return_sequences", "n", "num_generations"),
     "max_new_tokens": ("max_tokens", "max_completion_length"),
@@ -118,6 +121,7 @@ def made_in_python(name: str) -> str | None:
 
 
 _DO_SAMPLE = "leave it out to sample; write `temperature: 0` for the likeliest token each time"
+_GOALS = "write `her_ratio: 0.8`, the part of a batch with other goals: of n_sampled_goal = 4 other goals for each of its own"
 _FRAMES_PER_BATCH = "write `num_steps`, the steps of each environment: frames_per_batch / num_envs"
 
 _DECAYS = (
@@ -142,6 +146,8 @@ def field_otherwise_called(name: str, fields: Collection[str]) -> str | None:
     """What to write in the place of a field that others call so, if one of these is meant; None if none is."""
     if name == "frames_per_batch" and "num_steps" in fields:
         return _FRAMES_PER_BATCH
+    if name in ("n_sampled_goal", "replay_k") and "her_ratio" in fields:
+        return _GOALS
     if name == "do_sample" and "temperature" in fields:
         return _DO_SAMPLE
     if name in _DECAYS and "eps" in fields:
