@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -17,7 +18,7 @@ from tests.support import generate, imported
 from tests.transforms.envs import Team, Walk
 
 
-def generated(name: str, folder: object) -> Iterator[ModuleType]:
+def generated(name: str, folder: Path) -> Iterator[ModuleType]:
     schema = ROOT / "good" / name / "transforms.yaml"
     with imported(generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, name), name, folder):
         yield importlib.import_module(f"{name}.transforms")
@@ -179,3 +180,29 @@ def test_agrees_with_torchrl(gamma: float, batch: tuple[int, ...]) -> None:
     torch.testing.assert_close(
         Reward2GoTransform(gamma)(data.copy())["next", "reward"], replaced["next", "reward"]
     )
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    yield from generated("recursion_with_named_sizes", tmp_path_factory.mktemp("generated"))
+
+
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_sizes_that_have_names(sized: ModuleType, batch: tuple[int, ...]) -> None:
+    data = episodes(*batch, closed=False)
+    observed = torch.randn(*data.shape, 3)
+    data["observation"], data["next", "observation"] = observed, observed + 1
+    spread = sized.Spread()(data.clone())["next", "spread"]
+    over = data["next", "done"].clone()
+    over[..., -1, :] = True
+    data["next", "over"] = over
+    sums = sized.Shared(done_key="over")(data.clone())["next", "shared"]
+    rows = data.reshape(-1, data.shape[-1])
+    done = rows["next", "done"].squeeze(-1)
+    for number in range(3):
+        expected = returns(
+            rows["next", "observation"][..., number], done, 1 / 3, rows["observation"][:, -1, number] / 3
+        )
+        torch.testing.assert_close(spread[..., number].reshape(done.shape), expected)
+    expected = returns(rows["next", "reward"].squeeze(-1), rows["next", "over"].squeeze(-1), 1 / 3)
+    torch.testing.assert_close(sums.reshape(done.shape), expected)

@@ -133,6 +133,7 @@ class _Recursion:
     def _params(self) -> list[Input]:
         symbols = self.transform.symbols
         found = [Input(symbols[f"params.{param.name}"], "param") for param in self.transform.params]
+        found += [Input(symbols[f"sizes.{name}"], "param") for name in self.transform.sizes]
         return found + [Input(rank_symbol(role), "param") for role in self.transform.roles]
 
     def _data(self, place: str) -> dict[str, Symbol]:

@@ -24,6 +24,10 @@ from specgen.values import dataclass, replace
 _UNDRAWN = "a recursion over recorded data draws nothing"
 _OF_ROWS = "it differs between environments, and `start` is one value for all: begin with a number, and read it under `step`"
 
+_OF_KEYS = (
+    "it differs between keys, and `start` is one value for all: begin with a number, and read it under `step`"
+)
+
 
 @dataclass
 class OverTime:
@@ -41,6 +45,7 @@ def check_recursion(
     roles: Iterable[Role],
     outputs: Iterable[Output],
     fixed: Mapping[str, Binding],
+    sizes: Mapping[str, Binding],
     per_env: frozenset[str],
     sink: Sink,
     functions: Mapping[str, Function],
@@ -55,6 +60,7 @@ def check_recursion(
         roles: its roles.
         outputs: its outputs.
         fixed: the parameters.
+        sizes: the sizes of the roles that have names; `start`, which is one value for all keys, reads none.
         per_env: those of which each row has its own.
         sink: takes every mistake.
         functions: the functions of files that it may call.
@@ -78,7 +84,7 @@ def check_recursion(
                 help="declare another transform for environments",
             )
         )
-    return checker.run(fixed)
+    return checker.run(fixed, sizes)
 
 
 @dataclass
@@ -95,16 +101,20 @@ class _Checker:
     functions: Mapping[str, Function]
     symbols: dict[str, Symbol] = field(default_factory=dict)
 
-    def run(self, fixed: Mapping[str, Binding]) -> tuple[CheckedRecursion, OverTime]:
+    def run(
+        self, fixed: Mapping[str, Binding], sizes: Mapping[str, Binding]
+    ) -> tuple[CheckedRecursion, OverTime]:
         before = len(self.sink.items)
         self._outputs_assigned()
-        step = self._section("step", {**fixed, **self._given("step"), **self._past()})
+        step = self._section("step", {**fixed, **sizes, **self._given("step"), **self._past()})
         start = self._section(
-            "start", {name: one for name, one in fixed.items() if name not in self.per_env}, self.per_env
+            "start",
+            {name: one for name, one in fixed.items() if name not in self.per_env},
+            dict.fromkeys(self.per_env, _OF_ROWS) | dict.fromkeys(sizes, _OF_KEYS),
         )
         open_ = SectionResult()
         if not isinstance(self.declared.open, str):
-            open_ = self._section("open", {**fixed, **self._given("open")})
+            open_ = self._section("open", {**fixed, **sizes, **self._given("open")})
             self._open_ends(self.declared.open)
         if len(self.sink.items) == before:
             self._starts(step)
@@ -187,7 +197,9 @@ class _Checker:
         self.symbols[place] = symbol
         return Binding(type_, symbol.interval, what=what, symbol=symbol)
 
-    def _section(self, section: str, scope: Mapping[str, Binding], lost: Iterable[str] = ()) -> SectionResult:
+    def _section(
+        self, section: str, scope: Mapping[str, Binding], absent: Mapping[str, str] | None = None
+    ) -> SectionResult:
         targets = {
             output.name: Target(output.name, _spec(self.types[output.name], output))
             for output in self.outputs
@@ -207,7 +219,7 @@ class _Checker:
                 self.names,
                 "an output, as `out` declares it",
                 undrawn=_UNDRAWN,
-                absent=dict.fromkeys(lost, _OF_ROWS),
+                absent=absent or {},
             ),
             targets,
             wrong,

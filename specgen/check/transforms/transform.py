@@ -132,11 +132,12 @@ class _Checker:
         if self.sink.has_errors:
             return None
         own_rows, known = rows_of_their_own(params), self.functions.known
+        sizes = self._sizes(roles)
         recursion, over_time = check_recursion(
-            *here, self.names, roles, outputs, fixed, own_rows, self.sink, known
+            *here, self.names, roles, outputs, fixed, sizes, own_rows, self.sink, known
         )
         self.symbols |= over_time.symbols
-        fixed = {**fixed, **self._sizes(roles)}
+        fixed = {**fixed, **sizes}
         outputs = following_their_roles(self.transform, outputs)
         for param in params:
             if param.static and param.kind == "int" and param.interval.low >= 1:

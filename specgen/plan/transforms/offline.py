@@ -57,8 +57,14 @@ def _block(
     read_first = () if opens is None else opens.reads
     there = [name for name in scan.reads if name in roles and roles[name] not in missing]
     like = next((name for name in there if _as_accumulated(transform, roles[name])), there[0])
+    wanted = [name for name in (*read_first, *scan.reads) if name in roles]
+    sized = {roles[name]: name for name in reversed(wanted)}
+    for name in (*read_first, *scan.reads):
+        if name in transform.sizes and (role := transform.sizes[name][0].name) not in sized:
+            sized[role] = f"next.{role}"
+            wanted.append(sized[role])
     fetched: list[tuple[str, Value]] = []
-    for name in dict.fromkeys(name for name in (*read_first, *scan.reads) if name in roles):
+    for name in dict.fromkeys(wanted):
         if name in at_hand:
             continue
         moment = "following" if name.startswith("next.") else "now"
@@ -72,6 +78,9 @@ def _block(
             return param_of_rows(params[name], "recorded.rows", variable(like))
         if name in params:
             return f"self.{name}"
+        if name in transform.sizes:
+            role, axis = transform.sizes[name]
+            return if_there(role.name, f"{variable(sized[role.name])}.shape[{axis}]", missing, "0")
         if (counted := ranked(transform, name)) is not None:
             return if_there(counted.name, f"self._rank(key.{counted.name})", missing, "0")
         if name == "acc":
@@ -137,6 +146,9 @@ def _function(transform: CheckedTransform, one: PhaseProgram) -> PhaseFunction:
         symbol = given.symbol
         if (counted := ranked(transform, symbol.name)) is not None:
             return f"how many dimensions `{counted.name}` has, without the batch's."
+        if given.kind == "param" and symbol.name in transform.sizes:
+            role, axis = transform.sizes[symbol.name]
+            return f"the size of `{role.name}` along axis {axis}."
         if given.kind == "param":
             return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
         if symbol.key == ("acc",):
