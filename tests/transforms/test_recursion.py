@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +18,7 @@ from tests.support import generate, imported
 from tests.transforms.envs import Team, Walk
 
 
-def generated(name: str, folder: Path) -> Iterator[ModuleType]:
+def generated(name: str, folder: Path) -> Generator[ModuleType, None, None]:
     schema = ROOT / "good" / name / "transforms.yaml"
     with imported(generate({"transforms.yaml": schema.read_text(encoding="utf-8")}, name), name, folder):
         yield importlib.import_module(f"{name}.transforms")
