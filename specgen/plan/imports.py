@@ -197,7 +197,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("Any",) if plan.learns.values == "Any" else ()
         yield from () if plan.learns.row is None else ("Any", "OneRow")
     columns = plan.columns
-    if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
+    if plan.follows or any(
+        (columns.maps, columns.beside, columns.shapes, columns.inverse_shapes, *plan.meets)
+    ):
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):
         yield "as_ints"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_std.envs import Pendulum
 from specgen_std.transforms import (
+    ActionScaling,
     CatTensors,
     DoubleToFloat,
     InitTracker,
@@ -17,7 +20,7 @@ from specgen_std.transforms import (
     RewardSum,
     StepCounter,
 )
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from tests.transforms.envs import Team, Walk
 
@@ -128,3 +131,29 @@ def test_a_step_alone_is_not_for_recorded_data() -> None:
 def test_what_does_not_fit_is_shown(transform: Transform) -> None:
     assert type(transform).__name__ in repr(transform)
     assert type(transform).__name__ in repr(TransformedEnv(Walk(2), transform))
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 1), (4, 1), (2, 4, 1)])
+def test_tensors_among_parameters_that_do_not_fit_a_row(shape: tuple[int, ...]) -> None:
+    loc, said = torch.zeros(shape), f"loc has the shape {list(shape)}, and a row of"
+    data = TensorDict({"action": torch.zeros(4, 1), "next": {"reward": torch.zeros(4, 1)}}, [4])
+    rewards = RewardScaling(loc, 1.0)
+    with pytest.raises(ValueError, match=re.escape(f"RewardScaling: {said} 'reward' has [1]")):
+        rewards(data.clone())
+    for batch in ((), (4,), (4, 3)):
+        with pytest.raises(ValueError, match=re.escape(f"RewardScaling: {said} 'reward' has [1]")):
+            TransformedEnv(Pendulum(batch_size=batch), rewards.clone()).reward_spec  # noqa: B018
+        with pytest.raises(ValueError, match=re.escape(f"ActionScaling: {said} 'action' has [1]")):
+            TransformedEnv(Pendulum(batch_size=batch), ActionScaling(loc=loc, scale=1.0)).action_spec  # noqa: B018
+    actions = ActionScaling(loc=loc, scale=1.0, in_keys=["action"], out_keys=["action"])
+    for way in (actions, actions.inv):
+        with pytest.raises(ValueError, match=re.escape(f"ActionScaling: {said} 'action' has [1]")):
+            way(data.clone())
+
+
+def test_tensors_among_parameters_that_fit_a_row() -> None:
+    data = TensorDict({"a": torch.ones(4, 2, 3)}, [4])
+    for shape in ((), (1,), (3,), (2, 1), (1, 3), (2, 3)):
+        factor = 1 + torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+        scaled = ActionScaling(in_keys=["a"], out_keys=["a"], loc=0.0 * factor, scale=factor)(data.clone())
+        assert torch.equal(scaled["a"], (1 / factor).expand(4, 2, 3))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=45606cb290a5398dd9183914e4ca45ad020e57aff5ceee21d060bb1dbee53b85
+# specgen: sha256=79051728ff107a5a2fdc1cbc4c46d8ab29c8b26bfdeda2aeb08739ea0d622c53
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -365,6 +365,8 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
     _gives = ("action",)
     _follows: ClassVar[Mapping[str, Follows]] = {"shown": Follows("monotone"), "half": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"shown": "taken", "half": "taken"}
+    _meets: ClassVar[Mapping[str, str]] = {"loc": "taken", "scale": "taken"}
+    _meets_inverse: ClassVar[Mapping[str, str]] = {"loc": "action", "scale": "action"}
     _recorded = True
     invertible = True
     loc: Tensor | None

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db10ec6f3472787a6b1f13207c5638f11d65f09c61aaa5ee59cbfd7f68fe22c7
+# specgen: sha256=6ab5c4e007c7def3ab001cc97b9802a0a5362711df20059edcea09e7e7f56698
 """Affine transforms of rewards."""
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class RewardScaling(GeneratedTransform[RewardScalingKeys]):
     _writes = ("scaled",)
     _follows: ClassVar[Mapping[str, Follows]] = {"scaled": Follows("monotone")}
     _maps: ClassVar[Mapping[str, str]] = {"scaled": "reward"}
+    _meets: ClassVar[Mapping[str, str]] = {"loc": "reward", "scale": "reward"}
     loc: Tensor
     scale: Tensor
 

@@ -62,7 +62,7 @@ def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
             for key in each_key(getattr(row, field)):
                 if pattern is None:
                     read |= {key} & (before | _shaped_as_columns(transform, row, field, before))
-                elif (shape := _stored_shape(transform, key)) is not None and _matched(
+                elif (shape := stored_shape(transform, key)) is not None and _matched(
                     transform, key, shape, key in before, pattern.split(", ") if pattern else [], sizes
                 ):
                     read.add(key)
@@ -78,18 +78,18 @@ def _shaped_as_columns(
     key, other = getattr(row, field), transform._beside.get(field)
     if other is None or getattr(row, other) not in columns:
         return frozenset()
-    alike = _stored_shape(transform, key) == _stored_shape(transform, getattr(row, other))
+    alike = stored_shape(transform, key) == stored_shape(transform, getattr(row, other))
     return frozenset({key} if alike else ())
 
 
 def row_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...]:
     """The dimensions of an input of `transform` for one environment, as it reads them."""
-    shape = _stored_shape(transform, key)
+    shape = stored_shape(transform, key)
     assert shape is not None  # the key is bound
     return shape[:-1] if key in transform._columns.read else shape
 
 
-def _stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
+def stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
     """The dimensions of an input for one environment as they are stored; None where data lack it."""
     env, data = transform.parent, transform._data
     if env is None and data is not None and all(data.get(k, None) is None for k in (key, next_key(key))):

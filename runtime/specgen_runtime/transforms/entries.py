@@ -43,6 +43,8 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         _logical: whether it depends on axes: rewards, done flags and what is made of them are read without their
             trailing 1, and get it back.
         _shapes: the dimensions of the inputs that can't have any, as their patterns say them.
+        _meets, _meets_inverse: its parameters that are tensors, each with the input that it meets, to a row of which it
+            broadcasts; and with what the environment is given.
     """
 
     _follows: ClassVar[Mapping[str, Follows]] = {}
@@ -52,6 +54,8 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     _beside: ClassVar[Mapping[str, str]] = {}
     _logical: bool = False
     _shapes: ClassVar[Mapping[str, str]] = {}
+    _meets: ClassVar[Mapping[str, str]] = {}
+    _meets_inverse: ClassVar[Mapping[str, str]] = {}
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     @property

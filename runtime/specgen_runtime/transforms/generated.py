@@ -25,6 +25,7 @@ from specgen_runtime.transforms.keys import leaf_keys, put_spec, refuse_reset_ke
 from specgen_runtime.transforms.methods import refuse_hidden_methods
 from specgen_runtime.transforms.offline import map_moments, recorded_moments
 from specgen_runtime.transforms.replays import refuse_moments, replay, replays_inversely
+from specgen_runtime.transforms.tensor_parameters import refuse_wide_parameters
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             refuse_reset_keys(self, self._reset_keyword)
             if self.parent is not None:
                 refuse_moments(self)
+                refuse_wide_parameters(self)
             self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
 
@@ -299,6 +301,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         twin.__dict__["_data"] = tensordict
         if self.parent is not None and not self._recorded:
             twin.__dict__.update(_bound=self.keys, _column_cache=self._columns)
+        refuse_wide_parameters(twin)
         return twin
 
     def _as_before(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -22,6 +22,7 @@ from specgen_runtime.transforms.keys import each_key, leaf_keys, put_spec, remov
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import Joining, TensorMap, followed, is_bounded
 from specgen_runtime.transforms.parting import parting
+from specgen_runtime.transforms.tensor_parameters import refuse_wide_parameters_of_inverse
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         return tensordict
 
     def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
+        refuse_wide_parameters_of_inverse(self, tensordict)
         env = self.parent
         if env is None or env.batch_size == tensordict.batch_size:
             return super()._inv_recorded(tensordict)
@@ -104,6 +106,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         present = leaf_keys(specs)
         given: set[NestedKey] = set()
         added: dict[NestedKey, TensorSpec] = {}
+        refuse_wide_parameters_of_inverse(self)
         for row in self.keys_inv:
             keys = self._fields(self._gives, [row])
             given.update(keys)

@@ -11,11 +11,13 @@ from specgen.check.transforms.types import joins_only
 from specgen.code import Code, named, using
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
+from specgen.expr.sizes import Rest
 from specgen.imported import ROW_VALUES
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import Argument, CallPlan, FunctionPlan, Line
 from specgen.plan.per_env import param_of_rows
+from specgen.plan.transforms.columns import counts_axes
 from specgen.plan.transforms.functions import PhaseFunction, network_annotation, network_doc, ranked
 from specgen.plan.transforms.model import LearnsPlan
 from specgen.program.hoist import hoist
@@ -209,6 +211,28 @@ def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
         role, axis = transform.sizes[name]
         return role.name, f"shape[{axis}]"
     return None
+
+
+def met_params(transform: CheckedTransform, *, inverse: bool) -> str:
+    """The parameters that are tensors, each with the one role of any dimensions that it meets element by element.
+
+    It is the text of a class attribute. What buffers begin with is not in it: that is checked by itself.
+    """
+    roles = transform.backward if inverse else transform.forward
+    free = {role.name for role in roles if len(role.dims) == 1 and isinstance(role.dims[0], Rest)}
+    known = {*initial_params(transform), *learned_params(transform)}
+    meets: dict[str, str] = {}
+    for param in transform.params:
+        if param.kind != "tensor" or param.name in known:
+            continue
+        found: set[str] = set()
+        for one in transform.inverse if inverse else (*transform.map, *transform.step):
+            if param.name in one.reads and not any(map(counts_axes, one.typed.nodes)):
+                read = {one.target} if inverse else {name.removeprefix("next.") for name in one.reads}
+                found |= read & {role.name for role in roles}
+        if len(found) == 1 and found <= free:
+            meets[param.name] = found.pop()
+    return literal(meets) if meets else ""
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:

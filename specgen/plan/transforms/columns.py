@@ -76,7 +76,7 @@ def _reads_logical(transform: CheckedTransform) -> bool:
     if transform.around is not None and not roles:
         return False
     return not _of_one_shape(transform, roles) or any(
-        _counts_axes(node) for one in statements for node in one.typed.nodes
+        counts_axes(node) for one in statements for node in one.typed.nodes
     )
 
 
@@ -116,7 +116,8 @@ def _sized(role: Role) -> bool:
     return role.spec.kind not in COUNTED and not _free(role)
 
 
-def _counts_axes(node: Typed) -> bool:
+def counts_axes(node: Typed) -> bool:
+    """Whether an axis matters to a part of an expression."""
     builtin = node.builtin
     if builtin is None:
         return node.op == "call"

@@ -243,6 +243,8 @@ class TransformPlan:
         params: its parameters.
         networks: those that it calls.
         python: the user's class that says what happens.
+        meets: its parameters that are tensors, each with the role that it meets, as the text of a class attribute; forwards
+            and backwards.
         of_each: `keys` or `keys_inv`, and how many of outputs users list for each of an input, where it is not one: a number,
             or code in the constructor.
         bindings: how keys are found, forwards and backwards.
@@ -285,6 +287,7 @@ class TransformPlan:
     keys: tuple[tuple[str, str], ...]
     names: tuple[tuple[str, Text], ...]
     params: tuple[TransformParamPlan, ...]
+    meets: tuple[str, str]
     of_each: tuple[tuple[str, int | str], ...]
     bindings: tuple[BindingPlan, ...]
     chosen_names: tuple[tuple[str, str], ...]

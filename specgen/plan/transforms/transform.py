@@ -15,7 +15,7 @@ from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.per_env import argument_annotation, param_of_rows
 from specgen.plan.transforms.around import plan_around
-from specgen.plan.transforms.buffers import initial_params, plan_learning, update_functions
+from specgen.plan.transforms.buffers import initial_params, met_params, plan_learning, update_functions
 from specgen.plan.transforms.columns import plan_columns
 from specgen.plan.transforms.docs import transform_doc, transform_init_doc
 from specgen.plan.transforms.draws import draw_lines, phase_draws
@@ -123,6 +123,7 @@ class _Planner:
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             columns=plan_columns(transform),
+            meets=(met_params(transform, inverse=False), met_params(transform, inverse=True)),
             recorded=any(role.recorded for role in transform.roles),
             sequential=self.sequential,
             invertible=bool(transform.inverse)
