@@ -16,13 +16,13 @@ from specgen.check.pipelines.model import (
     PipelineOptimizer,
     Setting,
 )
-from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.numbers import nearest_divisor
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.targets_model import TargetUpdates
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
-from specgen.schema.load import SchemaFile
 
 _BATCH = 64
 """A batch of an on-policy training has at least so many frames, or a warning."""
@@ -225,14 +225,10 @@ def _check_length(amount: Amount, total: Setting, unit: str, sink: Sink) -> None
 
 
 def check_use(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    params: Mapping[str, Parameter],
-    losses: tuple[PipelineLoss, ...],
-    numbers: Numbers,
-    sink: Sink,
+    context: PipelineContext, params: Mapping[str, Parameter], losses: tuple[PipelineLoss, ...]
 ) -> None:
-    """Report parameters of the pipeline at `path` that no field names, and networks that nobody trains."""
+    """Report parameters of the pipeline that no field names, and networks that nobody trains."""
+    file, path, numbers, sink = context.file, context.path, context.numbers, context.sink
     for name in params:
         if name not in numbers.named:
             span = file.key_span(*path, "params", name)

@@ -6,21 +6,16 @@ from collections.abc import Collection, Mapping
 
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import part_name
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.teams import mixed_role
-from specgen.diagnostics import Sink, did_you_mean, suggestion
+from specgen.diagnostics import did_you_mean, suggestion
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 from specgen.source import Mapping as MappingNode
 
 
 def assigned(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    networks: Mapping[str, NetworkBody],
-    losses: tuple[LossArguments, ...],
-    trunks: Collection[str],
-    sink: Sink,
+    context: PipelineContext, losses: tuple[LossArguments, ...], trunks: Collection[str]
 ) -> tuple[dict[str, str], ...] | None:
     """The declared networks of each loss, by the names that the loss has for them; None after reporting a mistake.
 
@@ -29,6 +24,8 @@ def assigned(
     A network is called as its loss calls it. Where several losses have that name, that of the loss stands in front:
     `adversary.actor_network`.
     """
+    file, path, sink = context.file, context.path, context.sink
+    networks = context.pipeline.networks
     found: tuple[dict[str, str], ...] = tuple({} for _ in losses)
     unknown: list[str] = []
     complete = True

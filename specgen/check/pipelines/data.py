@@ -28,7 +28,6 @@ from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_data import Hindsight, OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
 from specgen.values import replace
 
@@ -322,14 +321,10 @@ class DataReader(PartReader):
 
 
 def check_keys(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    data: PipelineData,
-    env: PipelineEnv,
-    losses: tuple[PipelineLoss, ...],
-    sink: Sink,
+    context: PipelineContext, data: PipelineData, env: PipelineEnv, losses: tuple[PipelineLoss, ...]
 ) -> None:
-    """Report names of recorded entries that the pipeline at `path` does not have."""
+    """Report names of recorded entries that the pipeline does not have."""
+    file, path, sink = context.file, context.path, context.sink
     if isinstance(data, OnPolicyData) or not data.keys:
         return
     here = [*env.entries, *(dotted(entry.key) for entry in env.actions)]

@@ -10,11 +10,11 @@ from specgen.check.accelerators import accelerator
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import Devices, PipelineLoss
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.pipeline import Pipeline
 
 Part = Literal["env", "policy", "data", "loss"]
 PARTS: tuple[Part, ...] = ("env", "policy", "data", "loss")
@@ -22,14 +22,13 @@ PARTS: tuple[Part, ...] = ("env", "policy", "data", "loss")
 _DEVICE = re.compile(r"(cpu|mps)|(cuda|xpu)(:\d+)?")
 
 
-def read_devices(
-    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, losses: tuple[PipelineLoss, ...], sink: Sink
-) -> Devices:
-    """The devices of the pipeline at `path`; reports those that are none.
+def read_devices(context: PipelineContext, losses: tuple[PipelineLoss, ...]) -> Devices:
+    """The devices of the pipeline; reports those that are none.
 
     Where nothing is said, all is where its language model says that it is, or on the CPU. Of parts that lie apart, those that
     are not named are on the CPU, but for a policy that says where it is.
     """
+    file, path, pipeline, sink = context.file, context.path, context.pipeline, context.sink
     declared = pipeline.device
     models = (network.language_model for loss in losses for network in loss.networks)
     said = next((model.device for model in models if model is not None), None) or "cpu"
@@ -71,15 +70,9 @@ def _check_kinds(said: Mapping[str, str], spans: Mapping[str, Span], sink: Sink)
             return
 
 
-def check_devices(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    devices: Devices,
-    env: PipelineEnv,
-    data: PipelineData,
-    sink: Sink,
-) -> None:
-    """Report what does not fit the devices of the pipeline at `path`: its data, and what it observes."""
+def check_devices(context: PipelineContext, devices: Devices, env: PipelineEnv, data: PipelineData) -> None:
+    """Report what does not fit the devices of the pipeline: its data, and what it observes."""
+    file, path, sink = context.file, context.path, context.sink
     if isinstance(data, RecordedData) and find(file.root, (*path, "device", "env")) is not None:
         message = "the data are recorded, and `env` has no effect"
         span = file.key_span(*path, "device", "env")

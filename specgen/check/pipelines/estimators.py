@@ -16,28 +16,21 @@ from specgen.check.pipelines.model import (
     Setting,
     part_name,
 )
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.pipeline import Estimating, Pipeline
+from specgen.schema.pipeline import Estimating
 from specgen.values import replace
 
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
 def with_estimators(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    losses: tuple[PipelineLoss, ...],
-    data: PipelineData | None,
-    env: PipelineEnv,
-    numbers: Numbers,
-    sink: Sink,
+    context: PipelineContext, losses: tuple[PipelineLoss, ...], data: PipelineData | None, env: PipelineEnv
 ) -> tuple[PipelineLoss, ...]:
     """The losses with their value estimators; those that have none stay as they are, unless they are all."""
     able = [loss for loss in losses if loss.loss.estimators] or losses[:1]
@@ -47,9 +40,9 @@ def with_estimators(
         found = None
         if loss in able and not wrong:  # what is wrong is said once
             if env.chat is not None and is_on_policy(loss) and not loss.loss.estimators:
-                found = group_advantage(file, path, pipeline, env, sink)
+                found = group_advantage(context, env)
             else:
-                found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+                found = _estimation(context, loss, data)
             wrong = found is None
         made.append(replace(loss, estimation=found))
     return tuple(made)
@@ -74,10 +67,9 @@ def check_one(file: SchemaFile, path: tuple[str, ...], given: list[str], sink: S
     return False
 
 
-def group_advantage(
-    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, env: PipelineEnv, sink: Sink
-) -> Estimation:
+def group_advantage(context: PipelineContext, env: PipelineEnv) -> Estimation:
     """The advantages of the answers to one prompt; reports groups without any, and other estimators."""
+    file, path, pipeline, sink = context.file, context.path, context.pipeline, context.sink
     assert env.chat is not None
     declared, place = pipeline.value_estimator, (*path, "value_estimator")
     given, group = kinds_given(declared), env.chat.group
@@ -119,16 +111,10 @@ def _report_no_values(
     sink.add(rules.NETWORK.at(file.key_span(*path, "networks"), message, help=help))
 
 
-def _estimation(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    loss: PipelineLoss,
-    data: PipelineData | None,
-    numbers: Numbers,
-    sink: Sink,
-) -> Estimation | None:
-    """The estimator that the pipeline at `path` says, else the default of its loss; None where the loss has none."""
+def _estimation(context: PipelineContext, loss: PipelineLoss, data: PipelineData | None) -> Estimation | None:
+    """The estimator that the pipeline says, else the default of its loss; None where the loss has none."""
+    file, path, pipeline = context.file, context.path, context.pipeline
+    numbers, sink = context.numbers, context.sink
     declared, supported = pipeline.value_estimator, loss.loss.estimators
     place = ("value_estimator",)
     given = kinds_given(declared)

@@ -6,18 +6,16 @@ from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import dotted
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.teams import mixes_values, roles_of_team
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_groups as rules
 from specgen.diagnostics.rules import pipeline_teams as team_rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 
 
-def check_groups(
-    file: SchemaFile, path: tuple[str, ...], env: PipelineEnv, losses: tuple[LossArguments, ...], sink: Sink
-) -> bool:
+def check_groups(context: PipelineContext, env: PipelineEnv, losses: tuple[LossArguments, ...]) -> bool:
     """Whether losses and groups of agents fit together; what does not is reported."""
+    file, path, sink = context.file, context.path, context.sink
     acting = {entry.key[0] for entry in env.actions if len(entry.key) > 1}
     groups = [group.name for group in env.groups if group.name in acting]
     span = file.key_span(*path, "loss")
@@ -83,10 +81,9 @@ def _is_rewarded(loss: LossArguments, env: PipelineEnv, sink: Sink, span: Span) 
     return False
 
 
-def measured_group(
-    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, losses: tuple[LossArguments, ...], sink: Sink
-) -> str | None:
+def measured_group(context: PipelineContext, losses: tuple[LossArguments, ...]) -> str | None:
     """The group of agents whose return evaluations are judged by; None without groups, or after a mistake."""
+    file, path, pipeline, sink = context.file, context.path, context.pipeline, context.sink
     groups = [loss.group.name for loss in losses if loss.group is not None]
     said = None if pipeline.evaluate is None else pipeline.evaluate.of
     if said is not None and said not in groups:

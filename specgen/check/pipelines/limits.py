@@ -15,30 +15,21 @@ from specgen.check.pipelines.fields import (
     Fact,
 )
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.values import replace
 
 
-def read_limits(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    data: PipelineData | None,
-    group: int,
-    numbers: Numbers,
-    sink: Sink,
-) -> Limits | None:
-    """The limits of the pipeline at `path`; None after reporting a mistake, or where mistakes in its data leave them open.
+def read_limits(context: PipelineContext, data: PipelineData | None, group: int) -> Limits | None:
+    """The limits of the pipeline; None after reporting a mistake, or where mistakes in its data leave them open.
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
+    file, path, pipeline = context.file, context.path, context.pipeline
+    numbers, sink = context.numbers, context.sink
     recorded, unit = pipeline.is_recorded, pipeline.unit  # also where the data have mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)

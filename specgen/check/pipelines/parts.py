@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from specgen.diagnostics import Sink
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 
 _PARTS = {
     "env": "write `env: CartPoleTrain`",
@@ -31,27 +29,16 @@ _OF_RECORDED_CONVERSATIONS = {
 }
 
 
-def check_parts(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    sink: Sink,
-    *,
-    has_env: bool,
-    talks: bool,
-    imitates: bool,
-) -> bool:
-    """Report the parts that the pipeline at `path` lacks; whether all are there.
+def check_parts(context: PipelineContext, *, has_env: bool, talks: bool, imitates: bool) -> bool:
+    """Report the parts that a pipeline lacks; whether all are there.
 
     Args:
-        file: where it is declared.
-        path: the pipeline in it.
-        pipeline: what it says.
-        sink: takes every mistake.
+        context: what all readers of the pipeline are given.
         has_env: whether it names an environment, be it that of evaluations.
         talks: whether a language model is one of its networks.
         imitates: whether that learns from recorded conversations.
     """
+    file, path, pipeline = context.file, context.path, context.pipeline
     helps = _OF_RECORDED_CONVERSATIONS if imitates else _OF_CONVERSATIONS if talks else _PARTS
     missing = [name for name in _PARTS if getattr(pipeline, name) is None and not (name == "env" and has_env)]
     for name in missing:
@@ -60,5 +47,5 @@ def check_parts(
         here = [*file.module.chains, *file.module.envs]
         if name == "env" and helps is _PARTS and here:
             help = f"write `env: {here[0]}`"
-        sink.add(rules.MISSING_PART.at(file.key_span(*path), message, help=help))
+        context.sink.add(rules.MISSING_PART.at(file.key_span(*path), message, help=help))
     return not missing

@@ -99,10 +99,8 @@ class _Pipeline(PartReader):
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
         pipeline = self.pipeline
-        complete = check_parts(
-            *(self.file, self.path, pipeline, self.sink),
-            has_env=self.env_place is not None, talks=self._talks(None), imitates=self._imitates,
-        )  # fmt: skip
+        has_env, talks = self.env_place is not None, self._talks(None)
+        complete = check_parts(self.context, has_env=has_env, talks=talks, imitates=self._imitates)
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
         env = None if self.env_place is None else self._env(self.env_place)
@@ -115,7 +113,7 @@ class _Pipeline(PartReader):
                 group=1 if env is None or env.chat is None else env.chat.group,
                 turns=1 if env is None or env.chat is None else env.chat.max_turns,
             ).data()
-        workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        workers = read_workers(self.context, data)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
@@ -131,7 +129,7 @@ class _Pipeline(PartReader):
         if pipeline.optimizer is not None:
             moving = OptimizerReader(self.context, losses or ())
             optimizers = moving.optimizers(pipeline.optimizer)
-        devices = read_devices(self.file, self.path, pipeline, losses or (), self.sink)
+        devices = read_devices(self.context, losses or ())
         eval_env = self._eval_env(env)
         env, eval_env = self._with_arguments(env, eval_env)
         limits = None
@@ -139,7 +137,7 @@ class _Pipeline(PartReader):
             chat = None if eval_env is None else eval_env.chat
             group = 1 if chat is None else chat.group
             sound = data if losses is None or _fit(losses, data) else None
-            limits = read_limits(self.file, self.path, pipeline, sound, group, self.numbers, self.sink)
+            limits = read_limits(self.context, sound, group)
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
         named = [(one.name, one.module, one.span) for one in (env, eval_env)]
@@ -147,23 +145,23 @@ class _Pipeline(PartReader):
         models = [(one.language_model, one.span) for loss in losses for one in loss.networks]
         named += [(one.maker, one.module, span) for one, span in models if one is not None]
         report_two_of_a_name(named, self.sink)
-        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
+        measured = measured_group(self.context, arguments)
         if data is not None:
             goals = HindsightReader(self.context)
             data = goals.completed(data, env, losses, workers, evaluated=eval_env is env)
             self._check_data(losses, data)
-            check_keys(self.file, self.path, data, env, losses, self.sink)
-            check_devices(self.file, self.path, devices, env, data, self.sink)
+            check_keys(self.context, data, env, losses)
+            check_devices(self.context, devices, env, data)
             if env.chat is not None:
                 values = tuple(one.values for one in arguments)
                 conversations = ConversationsCheck(self.context, env, eval_env)
                 conversations.check(losses, values, data, optimizers, limits, workers, devices)
-        check_workers(self.file, self.path, workers, env, losses, self.sink)
+        check_workers(self.context, workers, env, losses)
         if data is not None and acting is not None:
-            check_sequences(self.file, self.path, losses, acting, data, self.sink)
+            check_sequences(self.context, losses, acting, data)
         if data is None:
             return None
-        until = read_until(self.file, self.path, losses, self.numbers, self.sink)
+        until = read_until(self.context, losses)
         bonuses = tuple(BonusReader(self.context).bonuses(losses, data))
         if acting is None or limits is None:
             return None
@@ -175,9 +173,9 @@ class _Pipeline(PartReader):
                 conditions = one.conditions([network.role.name for network in loss.networks])
                 estimating = pipeline.value_estimator is not None
                 check_reads(loss, conditions, rows, env, self.sink, estimating=estimating)
-        check_use(self.file, self.path, params, losses, self.numbers, self.sink)
+        check_use(self.context, params, losses)
         for one, loss in zip(arguments, losses, strict=True):
-            report_unread_numbers(self.file, self.path, one, loss, self.sink)
+            report_unread_numbers(self.context, one, loss)
         made = CheckedPipeline(
             name=self.name,
             module=self.module,
@@ -259,11 +257,11 @@ class _Pipeline(PartReader):
     ) -> tuple[PipelineLoss, ...] | None:
         """The losses with their networks and estimators; None after reporting a mistake in those."""
         pipeline = self.pipeline
-        if not check_groups(self.file, self.path, env, arguments, self.sink):
+        if not check_groups(self.context, env, arguments):
             return None
         roles = {name for one in arguments for name in names_of(one)}
         reader = TrunkReader(self.context, env, roles)
-        declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
+        declared = assigned(self.context, arguments, reader.names)
         if declared is None:
             return None
         trunks = reader.trunks(
@@ -279,9 +277,7 @@ class _Pipeline(PartReader):
         if len(made) < len(arguments):
             return None
         self._check_terms(arguments)
-        return with_estimators(
-            self.file, self.path, pipeline, tuple(made), data, env, self.numbers, self.sink
-        )
+        return with_estimators(self.context, tuple(made), data, env)
 
     def _check_env(
         self,

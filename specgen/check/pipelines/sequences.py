@@ -10,6 +10,7 @@ from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import Acting, PipelineLoss
 from specgen.check.pipelines.numbers import nearest_divisor
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics import Note, Rule, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -17,23 +18,17 @@ from specgen.schema.load import SchemaFile
 
 
 def check_sequences(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    losses: tuple[PipelineLoss, ...],
-    acting: Acting,
-    data: PipelineData,
-    sink: Sink,
+    context: PipelineContext, losses: tuple[PipelineLoss, ...], acting: Acting, data: PipelineData
 ) -> None:
-    """Report recurrent layers of the pipeline at `path` that learn from single steps, or whose state nobody writes.
+    """Report recurrent layers of a pipeline that learn from single steps, or whose state nobody writes.
 
     Args:
-        file: where it is declared.
-        path: the pipeline in it.
+        context: what all readers of the pipeline are given.
         losses: its losses with their networks.
         acting: who acts.
         data: where the data come from.
-        sink: takes every mistake.
     """
+    file, path, sink = context.file, context.path, context.sink
     _check_dropout(file, path, losses, sink)
     found = dict(_recurrent(losses))
     carried = {name for network in acting.networks for name, _ in _of(network.name, network.layers)}

@@ -7,15 +7,13 @@ from collections.abc import Collection
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import PipelineLoss
-from specgen.diagnostics import Sink
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics.rules import pipeline_forms as rules
-from specgen.schema.load import SchemaFile
 
 
-def report_unread_numbers(
-    file: SchemaFile, path: tuple[str, ...], given: LossArguments, loss: PipelineLoss, sink: Sink
-) -> None:
-    """Report them, but for those that are inherited by the pipeline at `path`."""
+def report_unread_numbers(context: PipelineContext, given: LossArguments, loss: PipelineLoss) -> None:
+    """Report them, but for those that are inherited by the pipeline."""
+    file, path, sink = context.file, context.path, context.sink
     everywhere = _read_by(loss.loss, {one.target for one in (*loss.loss.terms, *loss.loss.metrics)})
     of_parts = {metric for (metric,), _ in loss.by_part.values()}
     read = _read_by(loss.loss, {*loss.terms, *loss.metrics, *loss.each, *of_parts})

@@ -5,20 +5,19 @@ from __future__ import annotations
 from specgen.check.pipelines.fields import Fact
 from specgen.check.pipelines.limits_model import Until
 from specgen.check.pipelines.model import PipelineLoss, part_name
-from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.reader import PipelineContext
+from specgen.diagnostics import suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.expr import parse, tree
-from specgen.schema.load import SchemaFile, find
+from specgen.schema.load import find
 from specgen.source import Scalar
 
 _PLACE = ("data", "on_policy", "until")
 
 
-def read_until(
-    file: SchemaFile, path: tuple[str, ...], losses: tuple[PipelineLoss, ...], numbers: Numbers, sink: Sink
-) -> Until | None:
-    """The condition of the pipeline at `path`; None where there is none, or after reporting a mistake."""
+def read_until(context: PipelineContext, losses: tuple[PipelineLoss, ...]) -> Until | None:
+    """The condition of the pipeline; None where there is none, or after reporting a mistake."""
+    file, path, numbers, sink = context.file, context.path, context.numbers, context.sink
     node = find(file.root, (*path, *_PLACE))
     if not isinstance(node, Scalar):
         return None

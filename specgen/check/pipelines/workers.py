@@ -8,28 +8,22 @@ from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss
-from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.numbers import nearest_divisor
+from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.workers_model import CollectingWorkers
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Note
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_workers as rules
 from specgen.diagnostics.rules import pipelines as form_rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.values import replace
 
 
-def read_workers(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    pipeline: Pipeline,
-    data: PipelineData | None,
-    numbers: Numbers,
-    sink: Sink,
-) -> CollectingWorkers | None:
-    """The workers of the pipeline at `path`; None without, or after reporting a mistake."""
+def read_workers(context: PipelineContext, data: PipelineData | None) -> CollectingWorkers | None:
+    """The workers of the pipeline; None without, or after reporting a mistake."""
+    file, path, pipeline = context.file, context.path, context.pipeline
+    numbers, sink = context.numbers, context.sink
     declared = pipeline.workers
     if declared is None:
         return None
@@ -66,14 +60,13 @@ def read_workers(
 
 
 def check_workers(
-    file: SchemaFile,
-    path: tuple[str, ...],
+    context: PipelineContext,
     workers: CollectingWorkers | None,
     env: PipelineEnv,
     losses: tuple[PipelineLoss, ...],
-    sink: Sink,
 ) -> None:
     """Report what does not bear batches of one worker after the other."""
+    file, path, sink = context.file, context.path, context.sink
     if workers is None or workers.sync:
         return
     span = file.key_span(*path, "workers", "sync")
