@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, SerialEnv
+from specgen_runtime.envs.batched.pool import LocalPool
 from specgen_runtime.transforms.statistics import LearningTransform
 
 from tests.pipelines.small import differing, parts_class, small_config
@@ -92,8 +93,8 @@ def module(package: ModuleType, request: pytest.FixtureRequest) -> ModuleType:
 
 def statistics(env: EnvBase[Any, Any]) -> list[dict[str, torch.Tensor]]:
     """What each environment of a batch has learned, or a batch as a whole."""
-    envs = env._pool.worker_envs if isinstance(env, SerialEnv) and env._pool is not None else None
-    all_envs = [env] if envs is None else [one.env for one in envs]
+    pool = env._pool if isinstance(env, SerialEnv) else None
+    all_envs = [one.env for one in pool.worker_envs] if isinstance(pool, LocalPool) else [env]
     return [
         {
             name: value.clone()

@@ -15,6 +15,7 @@ from specgen.check.programs.hindsight import hindsight_program
 from specgen.check.sources import PythonSource
 from specgen.diagnostics import Note, Span
 from specgen.diagnostics.rules import pipeline_hindsight as rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.program.program import Program
 from specgen.values import replace
 
@@ -73,7 +74,13 @@ class HindsightReader(PartReader):
         self.sink.add(rules.HINDSIGHT.at(span, message, notes=list(notes), help=help))
 
     def _check_steps(self, data: ReplayData, workers: CollectingWorkers | None, span: Span) -> None:
-        """Report data whose steps do not follow each other."""
+        """Report data whose steps do not follow each other, and a part of a batch that is nothing of it."""
+        assert data.hindsight is not None
+        ratio, size = data.hindsight.her_ratio, int(data.batch_size.default)
+        if int(ratio.default * size) == 0:
+            message = f"{ratio.default:g} of {size} frames is none of them: no goal is ever replaced"
+            help = "write `her_ratio: 0.8`, or leave out `sampler`"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(ratio.span, message, help=help))
         note = Note("goals are replaced here", span)
         if data.n_step is not None:
             message = "`n_step` sums rewards for the goal that there was, which can't be replaced behind it"
