@@ -71,11 +71,26 @@ pipelines:
     optimizer: {{adam: {{lr: 1.0e-3}}}}
     stop: {{frames: 4800}}
 """
+REMEMBERING = """\
+specgen: 1
+import: [native, specgen_std/losses/ppo]
+pipelines:
+  Remembering:
+    doc: The environment that learns statistics is inside of the one with the states of the policy.
+    env: {SlideTrain: {decay: 1.0}}
+    networks: {joint: {mlp: [8]}, memory: {trunk: joint, gru: 8}, actor_network: {trunk: memory}, critic_network: {trunk: memory}}
+    loss: ClipPPOLoss
+    value_estimator: {gae: {gamma: 0.9, lmbda: 0.95}}
+    data: {on_policy: {num_envs: 8, num_steps: 64, epochs: 2, minibatches: 2}}
+    optimizer: {adam: {lr: 1.0e-3}}
+    stop: {frames: 4800}
+"""
 SCHEMAS = {
     "native": HEAD
     + NATIVE
     + TRAINING.format(name="Slide", env='{SlideTrain: {decay: "linear(0.9999, 1.0)"}}'),
     "gym": HEAD + GYM + TRAINING.format(name="Pole", env="PoleTrain"),
+    "remembering": REMEMBERING,
 }
 
 
@@ -148,11 +163,12 @@ def test_an_evaluation_teaches_nothing_and_normalises(module: ModuleType) -> Non
         torch.testing.assert_close(data["seen"], wanted.float())
 
 
+@pytest.mark.parametrize("name", ["native", "remembering"])
 def test_a_resumed_training_has_the_statistics(
-    package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: ModuleType, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A simulator begins new episodes; where none is, all is as if nothing had stopped it."""
-    module = importlib.import_module(f"{package.__name__}.native")
+    module = importlib.import_module(f"{package.__name__}.{name}")
     config = small_config(module)
     whole = module.train(config, folder=tmp_path / "whole")
     with stopped_after(module, 18, monkeypatch):

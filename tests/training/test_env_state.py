@@ -10,11 +10,12 @@ import pytest
 import torch
 from specgen_runtime.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv, env_state, load_env_state
 from specgen_runtime.training.state import plain_state, restored_state
-from specgen_runtime.transforms import Compose
+from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.chains.cartpole import CartPoleGymTrain, CartPoleTrain
 from specgen_std.envs.frozen_lake import FrozenLake
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms.init_tracker import InitTracker
+from specgen_std.transforms.step_counter import StepCounter
 from specgen_std.transforms.vec_norm import VecNorm
 from tensordict import TensorDict
 
@@ -23,11 +24,17 @@ def normalised() -> EnvBase[Any, Any]:
     return Pendulum(batch_size=[3]).append_transform(Compose(InitTracker(), VecNorm(in_keys=["observation"])))
 
 
+def normalised_inside() -> EnvBase[Any, Any]:
+    env: EnvBase[Any, Any] = TransformedEnv(normalised(), StepCounter(max_steps=9), auto_unwrap=False)
+    return env
+
+
 NATIVE: dict[str, Callable[[], EnvBase[Any, Any]]] = {
     "drawing at resets": lambda: CartPoleTrain(batch_size=[3]),
     "drawing at steps": lambda: FrozenLake(batch_size=[3]),
     "one": lambda: CartPoleTrain(batch_size=[]),
     "transformed": normalised,
+    "transformed twice": normalised_inside,
     "a batch": lambda: SerialEnv(2, CartPoleTrain),
     "processes": lambda: ParallelEnv(2, CartPoleTrain),
 }

@@ -31,6 +31,7 @@ from specgen_runtime.collectors.state import go_on_with, plain_tensordict, rando
 from specgen_runtime.collectors.trajectories import TrajectoryNumbers, ended, in_first_episodes
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import mark_truncated
+from specgen_runtime.envs.env_state import learned_state, load_learned_state
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
 from specgen_runtime.envs.keys import MASK_KEY, TRAJECTORY_KEY, as_tuple
 from specgen_runtime.envs.packing import put_checked
@@ -339,13 +340,12 @@ class Collector(BaseCollector[D]):
     def state_dict(self) -> dict[str, Any]:
         """All that the next batches depend on, as tensors, numbers and text.
 
-        A collector of the same arguments that loads it goes on bit by bit: policy, statistics of the environment, counters,
-        where the episodes are, and the random numbers of the environment and of torch. Only an environment whose state is
-        outside its tensordicts (a simulator's) begins new episodes instead: ``"root"`` is None then.
+        A collector of the same arguments that loads it goes on bit by bit: policy, statistics, counters, episodes, and the random
+        numbers of the environment and of torch. A simulator begins new episodes instead: ``"root"`` is None then.
         """
         random = random_states(self.env, self.policy_device, self.env.device)
         state: dict[str, Any] = {
-            "env_state_dict": self.env.state_dict(),
+            "env_state_dict": learned_state(self.env),
             "frames": self.frames,
             "iter": self._iter,
             "policy_version": self.version,
@@ -371,7 +371,7 @@ class Collector(BaseCollector[D]):
         """
         if isinstance(self.policy, torch.nn.Module):
             self.policy.load_state_dict(state_dict["policy_state_dict"], strict=strict)
-        self.env.load_state_dict(state_dict["env_state_dict"], strict=strict)
+        load_learned_state(self.env, state_dict["env_state_dict"], strict=strict)
         self.frames, self._iter = int(state_dict["frames"]), int(state_dict["iter"])
         self.version = int(state_dict["policy_version"])
         self._numbers.free = int(state_dict["traj_pool"]["traj_id"])

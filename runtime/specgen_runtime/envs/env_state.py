@@ -32,13 +32,13 @@ def env_state(env: EnvBase[Any, Any], root: TensorDictBase) -> dict[str, Any]:
         root: where it is: what `reset` or `step_and_maybe_reset` gave last.
 
     Returns:
-        `"root"`; `"statistics"`: its `state_dict`, with what its transforms have learned; `"generators"`: the states of
+        `"root"`; `"statistics"`: its `state_dict`, with what its transforms have learned, and those inside; `"generators"`: the states of
         its random generators, or None where the environment keeps state outside its tensordict (a simulator, a process),
         which can't be saved.
     """
     return {
         "root": root.clone(),
-        "statistics": _copied(env.state_dict()),
+        "statistics": learned_state(env),
         "generators": generator_states(env),
     }
 
@@ -57,7 +57,7 @@ def load_env_state(env: EnvBase[Any, Any], state: Mapping[str, Any]) -> Any:
         The root tensordict to go on from.
     """
     root = state["root"]
-    env.load_state_dict(state["statistics"])
+    load_learned_state(env, state["statistics"])
     if state["generators"] is None:
         warnings.warn(
             f"{type(env).__name__} has state outside its tensordict, which no checkpoint holds: new episodes begin",
@@ -67,6 +67,32 @@ def load_env_state(env: EnvBase[Any, Any], state: Mapping[str, Any]) -> Any:
         return env.reset()
     set_generator_states(env, state["generators"])
     return root.clone()
+
+
+_INSIDE = "base_env"
+"""Under which the state dict of an environment has that of the one inside, where it leaves that out."""
+
+
+def learned_state(env: EnvBase[Any, Any]) -> dict[str, Any]:
+    """The state dict of an environment, and that of the one inside, which a `TransformedEnv` leaves out."""
+    state = _copied(env.state_dict())
+    if isinstance(env, WrappingEnv) and type(env).state_dict is not nn.Module.state_dict:
+        inside = learned_state(env.base_env)
+        if _holds_anything(inside):
+            state[_INSIDE] = inside
+    return state
+
+
+def _holds_anything(state: Mapping[str, Any]) -> bool:
+    return any(_holds_anything(value) if isinstance(value, Mapping) else True for value in state.values())
+
+
+def load_learned_state(env: EnvBase[Any, Any], state: Mapping[str, Any], *, strict: bool = True) -> None:
+    """Load what `learned_state` gave; `strict` as for `nn.Module.load_state_dict`."""
+    if isinstance(env, WrappingEnv) and _INSIDE in state:
+        load_learned_state(env.base_env, state[_INSIDE], strict=strict)
+        state = {name: value for name, value in state.items() if name != _INSIDE}
+    env.load_state_dict(state, strict=strict)
 
 
 def generator_states(env: EnvBase[Any, Any]) -> dict[str, Any] | None:
