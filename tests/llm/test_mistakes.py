@@ -183,6 +183,46 @@ def test_what_an_environment_calls(keywords: Any, said: str) -> None:
         chats_in(**keywords)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "error", "said"),
+    [
+        ({"system_prompt": 3}, TypeError, "system_prompt is a text, got 3"),
+        ({"data_key": "group"}, ValueError, "data_key='group' is an entry of the environment's own"),
+        ({"batch_size": (0,)}, ValueError, "groups of 2 don't fill a batch of 0"),
+        ({"group": 0}, ValueError, "groups of 0 don't fill a batch of 4"),
+        ({"input_mode": "text", "tokenizer": "./nowhere"}, OSError, "there is no folder './nowhere'"),
+    ],
+)
+def test_arguments_of_an_environment(keywords: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        chats_in(**keywords)
+
+
+def test_a_step_of_what_no_reset_gave() -> None:
+    data = TensorDict(history=ChatHistory(full=[CHATS[0]] * 4), batch_size=(4,))
+    with pytest.raises(
+        KeyError, match="a step of ChatEnv reads 'query', which a reset writes: it is missing"
+    ):
+        chats_in().step(data)
+
+
+def test_tokens_of_another_width_than_the_models() -> None:
+    """What is written is to be of the width that specs tell."""
+    kl = RetrieveKL(**pair(pad_to=64))
+    env = TransformedEnv(chats_in(), kl)
+    with pytest.raises(
+        ValueError, match=r"are \d+ wide, and pad_to=64: give it to the wrapper that writes them, too"
+    ):
+        env.rollout(1, answering())
+    assert env.rollout(1, answering(pad_to=64))["next", "kl_penalty"].shape == (4, 1, 64)
+
+
+@pytest.mark.parametrize("made", [RetrieveLogProb, lambda model, **given: RetrieveKL(**pair(), **given)])
+def test_what_rows_without_answers_are(made: Any) -> None:
+    with pytest.raises(ValueError, match="empty is 'error' or 'zero', got 'skip'"):
+        made(wrapped(0), empty="skip")
+
+
 @pytest.mark.parametrize("given", [None, ["good"] * 4])
 def test_rewards_that_are_no_numbers(given: Any) -> None:
     with pytest.raises(TypeError, match=r"gave 'reward' .* expected 4 numbers"):
@@ -193,6 +233,8 @@ def test_rewards_that_are_no_numbers(given: Any) -> None:
 def test_tools_that_give_no_list(said: Any) -> None:
     with pytest.raises(TypeError, match="tools give a list of messages, or None"):
         chats_in(tools=lambda chat, row: said, max_turns=2).rollout(2, answering())
+    with pytest.raises(ValueError, match=r"tools gave \[\{'text': 'x'\}\]: .* needs a 'role'"):
+        chats_in(tools=lambda chat, row: [{"text": "x"}], max_turns=2).rollout(2, answering())
 
 
 class Add:

@@ -93,11 +93,11 @@ def tokens_at(
         masks: where the mask of what is no padding may be, the first one that is there. Without any, all tokens of a
             tensor are attended: ids do not tell padding from what was said.
         side: where rows of different lengths are padded; tensors are left as they are.
-        width: to which; None for the longest row's.
+        width: to which, and that of tensors; None for the longest row's.
 
     Raises:
         TypeError: the tokens are no integers.
-        ValueError: tokens and mask have different shapes.
+        ValueError: tokens and mask have different shapes, or a tensor has another width.
     """
     value = rows_at(data, key)
     if value is None:
@@ -110,6 +110,10 @@ def tokens_at(
     if value.ndim != data.batch_dims + 1:
         raise ValueError(
             f"tokens at {key!r} are [*batch, tokens], the batch being {list(data.batch_size)}; got {list(value.shape)}"
+        )
+    if width is not None and value.shape[-1] != width:
+        raise ValueError(
+            f"tokens at {key!r} are {value.shape[-1]} wide, and pad_to={width}: give it to the wrapper that writes them, too"
         )
     ids = value.reshape(value.shape[:-1].numel(), value.shape[-1])
     found = next((mask for mask in (rows_at(data, name) for name in masks) if mask is not None), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -23,6 +23,9 @@ from specgen_runtime.specs.non_tensors.data import elements
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["ChatEnv"]
+
+_OWN = ("history", "text", "tokens", "attention_mask", "masks", "group", "turn", "metrics")
+"""Entries that the row of the source can't have the place of."""
 
 
 class ChatEnv(EnvBase[D, S]):
@@ -74,7 +77,7 @@ class ChatEnv(EnvBase[D, S]):
         device: of the data.
 
     Raises:
-        TypeError: `reward` or `tools` is no function, or `source` no source.
+        TypeError: `reward` or `tools` is no function, `source` no source, or `system_prompt` no text.
         ValueError: an argument is none of these, or batch size and group don't fit.
     """
 
@@ -106,9 +109,13 @@ class ChatEnv(EnvBase[D, S]):
             raise ValueError(f"max_turns is at least 1, got {max_turns}")
         if group is not None and repeats not in (None, group):
             raise ValueError(f"repeats is another word for group, got {group} and {repeats}")
+        size = next((each for each in (group, repeats) if each is not None), 1)
+        if not isinstance(cast("object", system_prompt), str | None):
+            raise TypeError(f"system_prompt is a text, got {system_prompt!r:.80}")
+        if data_key in _OWN:
+            raise ValueError(f"data_key={data_key!r} is an entry of the environment's own: give another one")
         check_reward(reward)
         check_tools(tools)
-        size = group or repeats or 1
         super().__init__(batch_size=(size,) if batch_size is None else batch_size, device=device)
         self.prompts = GroupedPrompts(
             None if source is None else Prompts(source, data_key or "query", seed, shuffle),
@@ -245,6 +252,9 @@ class ChatEnv(EnvBase[D, S]):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         count = self.batch_size.numel()
         stepping = _rows_in(tensordict, "_step", count)
+        for key in (self.data_key, ("history", "prompt"), "group", "turn"):
+            if tensordict.get(key, None) is None:
+                raise KeyError(f"a step of ChatEnv reads {key!r}, which a reset writes: it is missing")
         rows: list[Row] = elements(tensordict.get(self.data_key))
         chats = chats_of(tensordict.get(("history", "prompt")))
         full = self._answered(tensordict, chats, stepping)

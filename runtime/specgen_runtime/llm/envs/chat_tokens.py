@@ -14,6 +14,7 @@ from specgen_runtime.llm.conversations.containers import Tokens
 from specgen_runtime.llm.conversations.entries import tokens_at
 from specgen_runtime.llm.conversations.messages import Chat, Message
 from specgen_runtime.llm.envs.chat_texts import ChatForm, ChatTexts
+from specgen_runtime.llm.models.loading import load_tokenizer
 from specgen_runtime.specs import Binary, Bounded, Composite, Unbounded
 from specgen_runtime.typing import NestedKey
 
@@ -116,6 +117,8 @@ def form_of(
     Raises:
         ValueError: there is no such mode, or an argument is missing.
     """
+    if isinstance(tokenizer, str):
+        tokenizer = load_tokenizer(tokenizer)
     match mode:
         case "history":
             return None

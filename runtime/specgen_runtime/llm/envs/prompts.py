@@ -138,11 +138,11 @@ class GroupedPrompts:
         group: how many episodes are about one prompt.
 
     Raises:
-        ValueError: neither of the two numbers is a multiple of the other.
+        ValueError: one is below 1, or neither of the two numbers is a multiple of the other.
     """
 
     def __init__(self, prompts: Prompts | None, rows: int, group: int) -> None:
-        if group < 1 or (rows % group and group % rows):
+        if group < 1 or rows < 1 or (rows % group and group % rows):
             raise ValueError(
                 f"groups of {group} don't fill a batch of {rows}: one of the numbers must be a multiple of the other"
             )

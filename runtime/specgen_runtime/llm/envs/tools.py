@@ -61,7 +61,10 @@ def messages_of(said: object) -> Chat:
         raise TypeError(
             f"tools give a list of messages, or None when a conversation is over, got {said!r:.80}"
         )
-    return chats_of([list(said)])[0] if isinstance(said, Iterable) and said else []
+    try:
+        return chats_of([list(said)])[0] if isinstance(said, Iterable) and said else []
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"tools gave {said!r:.80}: {error}") from error
 
 
 @dataclass

@@ -97,7 +97,7 @@ class WhichTokens:
         mask_key: of a mask in the data, bool of the shape of the tokens: only these of them; None for all.
 
     Raises:
-        ValueError: a string is not one token.
+        ValueError: `empty` is neither; at a call: a string is not one token.
     """
 
     def __init__(
@@ -107,6 +107,8 @@ class WhichTokens:
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
     ) -> None:
+        if empty not in ("error", "zero"):
+            raise ValueError(f"empty is 'error' or 'zero', got {empty!r}")
         self.assistant_only, self.empty = assistant_only, empty
         self.exclude_tokens, self.mask_key = tuple(exclude_tokens), mask_key
 
