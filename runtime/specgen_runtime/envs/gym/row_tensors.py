@@ -1,11 +1,12 @@
-"""`RowTensors`: the tensors of a step, made for several steps at once."""
+"""`RowTensors` and `NewTensors`: the tensors of a step, made for several steps at once."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from specgen_runtime.typing import Array
 
-__all__ = ["NewRow", "RowEntry", "RowTensors"]
+__all__ = ["NewRow", "NewTensors", "RowEntry", "RowTensors"]
+
+_T = TypeVar("_T")
 
 _MOST_STEPS = 16
 _MOST_BYTES = 1024
@@ -58,11 +61,56 @@ NewRow: TypeAlias = tuple[dict[str, Tensor], Sequence[_Column], Sequence[_Read],
 """The tensors of one step by key, the columns of their values in the same order, what is read of them next, and their place."""
 
 
-class RowTensors:
-    """Makes the tensors of a step: those of a key are rows of one array, each with a storage of its own.
+class _MadeAhead(ABC, Generic[_T]):
+    """Makes tensors for several steps at once: rows of one array, each with a storage of its own.
 
     Making the few small tensors of a step takes longer than computing what is in them, and half as long in one go
     with those of the steps to come.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[_T] = []
+        self._steps = 1
+        self._of_inference = False
+
+    def take(self) -> _T:
+        """What one step needs, whose values are still to be written."""
+        of_inference = torch.is_inference_mode_enabled()
+        if not self._made or of_inference is not self._of_inference:
+            self._of_inference = of_inference
+            self._made = self._make(self._steps)
+            self._steps = min(2 * self._steps, _MOST_STEPS)
+        return self._made.pop()
+
+    @abstractmethod
+    def _make(self, steps: int) -> list[_T]:
+        """What so many steps need."""
+
+
+def _rows(form: RowEntry, steps: int) -> tuple[Array, list[Tensor]]:
+    """An array of the values that an entry has at several steps, and the tensors of its rows."""
+    whole = np.empty((steps, *form.shape), form.dtype)
+    rows = list(whole) if form.shape else [whole[at, ...] for at in range(steps)]
+    return whole, list(map(torch.from_numpy, rows))
+
+
+class NewTensors(_MadeAhead[Tensor]):
+    """Makes tensors of one entry.
+
+    Args:
+        form: the entry.
+    """
+
+    def __init__(self, form: RowEntry) -> None:
+        super().__init__()
+        self._form = form
+
+    def _make(self, steps: int) -> list[Tensor]:
+        return _rows(self._form, steps)[1]
+
+
+class RowTensors(_MadeAhead[NewRow]):
+    """Makes the tensors of all entries of a step.
 
     Args:
         forms: the entries, by key.
@@ -70,24 +118,11 @@ class RowTensors:
     """
 
     def __init__(self, forms: Mapping[str, RowEntry], read: Sequence[str] = ()) -> None:
+        super().__init__()
         self._forms = dict(forms)
         places = {key: place for place, key in enumerate(forms)}
         self._read = [(key, places[key]) for key in read]
         self._large = {key: place for key, place in places.items() if forms[key].is_large}
-        self._made: list[dict[str, Tensor]] = []
-        self._columns: list[_Column] = []
-        self._reads: list[_Read] = []
-        self._steps = 1
-        self._of_inference = False
-
-    def take(self) -> NewRow:
-        """The tensors of one step, whose values are still to be written."""
-        of_inference = torch.is_inference_mode_enabled()
-        if not self._made or of_inference is not self._of_inference:
-            self._of_inference = of_inference
-            self._make()
-        entries = self._made.pop()
-        return entries, self._columns, self._reads, len(self._made)
 
     def written(self, values: Mapping[str, Any]) -> NewRow:
         """The tensors of some values.
@@ -110,20 +145,20 @@ class RowTensors:
                 reads[n] = key, columns[place], entries[key].data_ptr(), 0
         return entries, columns, reads, at
 
-    def _make(self) -> None:
-        count, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
+    def _make(self, steps: int) -> list[NewRow]:
+        columns: list[_Column] = []
         tensors: list[list[Tensor]] = []
-        self._columns, self._reads = [], []
         for form in self._forms.values():
-            whole = np.empty((0 if form.is_large else count, *form.shape), form.dtype)
-            self._columns.append(whole[:, 0] if form.is_number else whole)
             if form.is_large:
-                tensors.append([_REPLACED] * count)
+                columns.append({})
+                tensors.append([_REPLACED] * steps)
             else:
-                rows = list(whole) if form.shape else [whole[at, ...] for at in range(count)]
-                tensors.append(list(map(torch.from_numpy, rows)))
-        for key, place in self._read:
-            column = self._columns[place]
-            assert isinstance(column, np.ndarray)
-            self._reads.append((key, column, tensors[place][0].data_ptr(), column.strides[0]))
-        self._made = list(map(dict, map(zip, repeat(self._forms), zip(*tensors, strict=True))))
+                whole, rows = _rows(form, steps)
+                columns.append(whole[:, 0] if form.is_number else whole)
+                tensors.append(rows)
+        reads = [
+            (key, columns[place], tensors[place][0].data_ptr(), self._forms[key].nbytes)
+            for key, place in self._read
+        ]
+        entries = map(dict, map(zip, repeat(self._forms), zip(*tensors, strict=True)))
+        return list(zip(entries, repeat(columns), repeat(reads), range(steps), strict=False))

@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from specgen_runtime.envs.gym.row_tensors import NewRow, RowEntry, RowTensors
+from specgen_runtime.envs.gym.row_tensors import NewRow, NewTensors, RowEntry, RowTensors
 from specgen_runtime.envs.gym.values import reward_tensor
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.overrides import method_place
@@ -82,9 +82,9 @@ class GymRowSteps:
         self._spec = spec
         single = len(self._actions) == 1 and not nests
         self._classes = _actions_of_classes(env, spec) if single else {}
-        self._drawn: RowTensors | None = None
+        self._drawn: NewTensors | None = None
         if single and type(spec) is Categorical and spec.shape == () and not env._action_masks:
-            self._drawn = RowTensors({self._action: RowEntry((), _array_dtype(spec.dtype))})
+            self._drawn = NewTensors(RowEntry((), _array_dtype(spec.dtype)))
         self._rewards: tuple[Any, ...] = layout.reward.keys
         # A root of no more entries has nothing but tensors.
         self._own = 1 + len(layout.observation.keys) + len(layout.done.keys) if single else 0
@@ -127,7 +127,7 @@ class GymRowSteps:
         new, held = self._drawn, entries_of_root(tensordict)
         if new is None or held is None or self._spec._mask is not None:
             return False
-        held[self._action] = new.take()[0][self._action].random_(0, self._spec.n)
+        held[self._action] = new.take().random_(0, self._spec.n)
         return True
 
     def step(self, tensordict: Any) -> bool:
