@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from specgen_runtime.data import load_recorded
+from specgen_runtime.data import LazyTensorStorage, SliceSampler, TensorDictReplayBuffer, load_recorded
 from specgen_runtime.typing import NestedKey
 
 Entries = dict[NestedKey, tuple[torch.dtype, tuple[int, ...]]]
@@ -104,6 +104,25 @@ def assert_all_steps(data: Any) -> None:
 def test_episodes_of_minari(tmp_path: Path, place: str) -> None:
     """The observation after the last step of an episode is its own, whether it was terminated or cut off."""
     assert_all_steps(load_recorded(minari(tmp_path / "set") / place, ENTRIES))
+
+
+def test_slices_of_minari_stay_within_episodes(tmp_path: Path) -> None:
+    """Also where an episode ends with neither flag, since its recording ended, and another one follows."""
+
+    def without_flags(values: dict[str, Any], episode: int) -> None:
+        values["terminations"][:] = values["truncations"][:] = False
+
+    path = minari(tmp_path / "set", without_flags)
+    data = load_recorded(path, {**ENTRIES, ("collector", "traj_ids"): (torch.int64, ())})
+    assert data["collector", "traj_ids"].tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    assert not data["next", "done"].any()
+    buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(9), sampler=SliceSampler(slice_len=2), batch_size=200
+    )
+    buffer.extend(data)
+    episodes = buffer.sample()["observation"][:, 0].reshape(-1, 2)
+    assert torch.equal(episodes[:, 0], episodes[:, 1])
+    assert set(episodes[:, 0].tolist()) == {0.0, 1.0, 2.0}
 
 
 def test_arrays_in_hdf5(tmp_path: Path) -> None:

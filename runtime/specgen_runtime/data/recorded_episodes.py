@@ -18,18 +18,21 @@ from specgen_runtime.data.recorded_columns import (
     tensor_of,
 )
 from specgen_runtime.data.recorded_flat import hdf5_arrays
+from specgen_runtime.envs.keys import TRAJECTORY_KEY
 
 __all__ = ["EpisodeFile"]
 
 _FLAGS = {("next", "terminated"): "terminations", ("next", "truncated"): "truncations"}
 _DONE = ("next", "done")
+_NUMBER = TRAJECTORY_KEY
 
 
 class EpisodeFile(RecordedSource):
     """A data set of Minari.
 
     The observation after a step is that of the row behind it; of the last step of an episode, too, which is what the one further row is for.
-    Entries of a Dict are found by their own names, those of a Tuple by the ones that Minari gives them.
+    Entries of a Dict are found by their own names, those of a Tuple by the ones that Minari gives them. `("collector", "traj_ids")` is the number
+    of a step's episode, also of one whose recording ended with neither flag.
 
     Args:
         path: the file.
@@ -55,6 +58,9 @@ class EpisodeFile(RecordedSource):
         for key in wanted:
             if key == _DONE and key not in named:
                 found[key] = self._done(named)
+                continue
+            if key == _NUMBER and key not in named:
+                found[key] = Column(torch.int64, (), self._numbers)
                 continue
             name, later = self._source(key, named)
             if name in self._known:
@@ -131,6 +137,11 @@ class EpisodeFile(RecordedSource):
             return whole
 
         return Column(dtype, shape, read)
+
+    def _numbers(self) -> Tensor:
+        """The number of the episode of each step, which tells them apart where the file's flags end none."""
+        numbers = torch.tensor([int(name.removeprefix("episode_")) for name in self._episodes])
+        return numbers.repeat_interleave(torch.tensor(list(self._lengths.values())))
 
     def _done(self, named: Mapping[Key, Key]) -> Column | str:
         """Where episodes are over, by either flag."""
