@@ -150,6 +150,7 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "estimate_each",
     "exponential_of",
     "given_policy",
     "in_loss_modes",

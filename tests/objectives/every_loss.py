@@ -62,6 +62,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "QRDQNLoss": {"gamma": 0.9},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
+    "TQCLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},
     "TD3BCLoss": {"bounds": (-1.0, 1.0)},
 }
@@ -81,9 +82,9 @@ def losses() -> dict[str, type[LossModule]]:
 class Joined(nn.Module):
     """A function of an observation and an action."""
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: int = 1) -> None:
         super().__init__()
-        self.layers = layers(N_OBS + N_ACT, 1)
+        self.layers = layers(N_OBS + N_ACT, outputs)
 
     def forward(self, observation: Tensor, action: Tensor) -> Tensor:
         out: Tensor = self.layers(torch.cat([observation, action], -1))
@@ -187,7 +188,9 @@ def network(loss: str, name: str) -> nn.Module:
                 layers(N_OBS, N_ACT), in_keys=["observation"], out_keys=["state_action_value"]
             )
     if out == "state_action_value":
-        return TensorDictModule(Joined(), in_keys=["observation", "action"], out_keys=[out])
+        return TensorDictModule(
+            Joined(5 if loss == "TQCLoss" else 1), in_keys=["observation", "action"], out_keys=[out]
+        )
     if loss in VALUES and out == "action_value":
         return layers(N_OBS, N_ACT)  # which the loss makes a policy that chooses the greatest value
     assert out is not None, f"say in tests/objectives/every_loss.py what `{name}` of {loss} is"

@@ -165,6 +165,7 @@ EQUAL = {
     "SFTLoss": "test_sft::test_sft_equals_torchrls",
     "TD3BCLoss": "test_td3",
     "TD3Loss": "test_td3",
+    "TQCLoss": "test_tqc",
 }
 """The test of each loss that compares values and gradients with TorchRL's: `test_equals_torchrl`, unless said."""
 

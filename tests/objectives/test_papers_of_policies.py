@@ -70,6 +70,7 @@ FORMULAS = {
     "DistillationLoss": "test_distillation.test_what_does_not_count_may_be_nan",
     "QMixerLoss": "test_qmixer.test_the_formula_of_the_paper",
     "SFTLoss": "test_sft.test_sft_masks_what_it_reads",
+    "TQCLoss": "test_tqc.test_the_formula",
     "TD3BCLoss": "test_papers_of_values.test_td3_bc",
     "TD3Loss": "test_td3.test_the_formula",
 }

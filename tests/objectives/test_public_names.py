@@ -57,7 +57,7 @@ OTHERWISE = {
 }
 """What is said in another way."""
 
-OPEN = {"KLAdaptiveLR", "TQCLoss"}
+OPEN = {"KLAdaptiveLR"}
 """What is not there."""
 
 NO_METHODS = {
@@ -65,6 +65,7 @@ NO_METHODS = {
     "DiscreteIQLLoss": {"loss_value_diff"},
     "IQLLoss": {"loss_value_diff"},
     "SACLoss": {"qvalue_v1_loss"},
+    "TQCLoss": {"compute_target", "qvalue_v1_loss", "value_loss"},
 }
 """Methods that take something else than data, or serve another method there (docs/losses.md)."""
 

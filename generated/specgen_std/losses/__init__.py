@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2db375d4f186dc6726871a549c4b8024c5971b00e2839aa868b15cdc0ddde43d
+# specgen: sha256=67e458656741932f0857145a8ce0481e5399710c8f73e4f2e71d04c99b71c376
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -54,6 +54,7 @@ from .td3 import (
     TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
     TD3QvalueTerms,
 )
+from .tqc import TQCActorTerms, TQCLoss, TQCLossOutput, TQCQvalueTerms
 
 __all__ = [
     "DAPO", "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
@@ -77,5 +78,5 @@ __all__ = [
     "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
     "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
     "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
-    "TD3LossOutput", "TD3QvalueTerms",
+    "TD3LossOutput", "TD3QvalueTerms", "TQCActorTerms", "TQCLoss", "TQCLossOutput", "TQCQvalueTerms",
 ]

@@ -18,6 +18,7 @@ from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
+from specgen_runtime.objectives.estimates import estimate_each
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net, hold_out_params
 from specgen_runtime.objectives.input_gradient import input_gradient, member_gradients
@@ -99,6 +100,7 @@ __all__ = [
     "coefficient_part",
     "distance_loss",
     "entries_of_parts",
+    "estimate_each",
     "exponential_of",
     "given_policy",
     "group_optimizers",

@@ -46,6 +46,20 @@ def with_estimates(
     return estimated
 
 
+def estimate_each(estimate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """The target of each of several numbers of the next state, such as quantiles of its value, each by itself.
+
+    Args:
+        estimate: from one number of each sample, ``[*batch]``, to its target.
+        values: ``[*batch, n]``.
+
+    Returns:
+        ``[*batch, n]``.
+    """
+    each: Tensor = torch.vmap(estimate, in_dims=-1, out_dims=-1)(values)
+    return each
+
+
 def estimate_in(tensordict: TensorDictBase, estimator: ValueEstimatorBase) -> Callable[[Tensor], Tensor]:
     """The estimator as a function from the value of each sample's next state, ``[*batch]``, to its target."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from specgen.check.losses.batch import EPS, LOSS_BATCH
@@ -10,7 +11,7 @@ from specgen.check.losses.calls import RECORDS
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.draws import DRAW_FUNCTIONS
 from specgen.check.losses.input_gradient import GRADIENT
-from specgen.check.losses.members import TAKE
+from specgen.check.losses.members import FLATTEN_MEMBERS, TAKE
 from specgen.check.losses.projection import PROJECT
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Expr, Interval, Type, Typed, full
@@ -21,6 +22,7 @@ from specgen.expr.dtypes import is_float
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import AXES
 from specgen.expr.tree import names_read_or_called
+from specgen.values import replace
 
 DISTANCES = ("l1", "l2", "smooth_l1")
 
@@ -70,12 +72,14 @@ def _distance_reference(np: Any, prediction: Any, target: Any, kind: str) -> Any
     return np.where(difference < 1, 0.5 * difference**2, difference - 0.5)
 
 
-def _infer_value_estimate(site: Site) -> Typed | None:
+def _infer_value_estimate(site: Site, *, vectors: bool = False) -> Typed | None:
     (value,) = site.values
     if value.type.axes:
         message = f"the value of a state is one number, `{site.written(value)}` is {value.type}"
         site.fail(rules.SHAPE_MISMATCH, message, at=value, help=which_member(value))
         return None
+    if vectors and not value.type.open and value.type.rank == 1 and is_float(value.type.dtype):
+        return site.node(value.type)
     if value.type.dims != () or value.type.level != "batch" or not is_float(value.type.dtype):
         message = (
             f"the value of a state is one floating-point number, `{site.written(value)}` is {value.type}"
@@ -106,6 +110,19 @@ VALUE_ESTIMATE = Builtin(
     layout=lambda args: (),
 )
 
+
+def _show_value_estimate(node: Typed, printer: Printer) -> Printed:
+    value = printer.logical(node.args[0])
+    if node.type.dims == ():
+        return Printed(f"value_estimate({value.text})")
+    return printer.call("estimate_each", "value_estimate", value.text)
+
+
+VALUE_ESTIMATE_OF_EACH = replace(
+    VALUE_ESTIMATE, infer=partial(_infer_value_estimate, vectors=True), torch=_show_value_estimate
+)
+"""The same of a loss whose only estimator is the one-step return: also of vectors, number by number."""
+
 DISTANCE = Builtin(
     name="distance",
     signature="distance(prediction, target, loss_function)",
@@ -121,7 +138,10 @@ DISTANCE = Builtin(
 )
 
 LOSS_BUILTINS: dict[str, Builtin] = {
-    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS, TAKE, PROJECT)},
+    **{
+        builtin.name: builtin
+        for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS, TAKE, FLATTEN_MEMBERS, PROJECT)
+    },
     **LOSS_BATCH,
 }
 

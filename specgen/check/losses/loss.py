@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
-from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES, no_values
+from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES, VALUE_ESTIMATE_OF_EACH, no_values
 from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
@@ -83,6 +83,8 @@ class LossChecker:
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
+        if self.declared.estimators == ("td0",) and not self.loss.samples:
+            self.functions["value_estimate"] = VALUE_ESTIMATE_OF_EACH
         self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
         self.functions |= {ENTRIES.name: ENTRIES} | dict(self.shared.known)
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)

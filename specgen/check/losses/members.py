@@ -1,4 +1,4 @@
-"""`take`: what one member of an ensemble gives."""
+"""`take` and `flatten_members`: what one member of an ensemble gives, and what all of them give side by side."""
 
 from __future__ import annotations
 
@@ -58,5 +58,39 @@ TAKE: Final = Builtin(
     interval=lambda args, node: args[0],
     torch=_show,
     reference=_reference,
+    layout=lambda args: (),
+)
+
+
+def _infer_all(site: Site) -> Typed | None:
+    (x,) = site.values
+    if not x.type.axes or x.type.axes[0].name != "ensemble":
+        message = f"`{site.written(x)}` is {x.type}: there are no members"
+        site.fail(value_rules.MEMBER, message, at=x, help="call a network that is declared with `ensemble`")
+        return None
+    if x.type.open or x.type.rank != 1:
+        message = f"`{site.written(x)}` is {x.type}: the vectors of members stand side by side"
+        site.fail(value_rules.MEMBER, message, at=x)
+        return None
+    members, *axes = x.type.axes
+    kind = replace(x.type, dims=(members.size * x.type.sizes[0],), axes=tuple(axes), col=False)
+    return site.node(kind, site.values, axis=NamedAxis(0))
+
+
+def _show_all(node: Typed, printer: Printer) -> Printed:
+    vectors = method(printer.logical(node.args[0]), "movedim", "0", "-2")
+    return method(vectors, "flatten", "-2")
+
+
+FLATTEN_MEMBERS: Final = Builtin(
+    name="flatten_members",
+    signature="flatten_members(x)",
+    family="index",
+    doc="The vectors of all members of an ensemble in one, those of one member behind those of another.",
+    params=(Param("x"),),
+    infer=_infer_all,
+    interval=lambda args, node: args[0],
+    torch=_show_all,
+    reference=lambda np, x: np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1),
     layout=lambda args: (),
 )
