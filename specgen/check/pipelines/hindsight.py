@@ -11,7 +11,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import PipelineLoss
 from specgen.check.pipelines.reader import PartReader
 from specgen.check.pipelines.workers_model import CollectingWorkers
-from specgen.check.programs.hindsight import hindsight_program
+from specgen.check.programs.hindsight import Obstacle, hindsight_program
 from specgen.check.sources import PythonSource
 from specgen.diagnostics import Note, Span
 from specgen.diagnostics.rules import pipeline_hindsight as rules
@@ -138,9 +138,14 @@ class HindsightReader(PartReader):
                 message = f"what `{base.name}` rewards is known to its own code alone"
                 self._report(span, message, by_hand, note)
             return None
-        changed = next(_changing(declared, name), None)
         entries = base.returned
-        if changed is None and not {ACHIEVED, DESIRED} <= entries.keys():
+        found = None
+        if {ACHIEVED, DESIRED} <= entries.keys():
+            found = hindsight_program(base, name, entries[ACHIEVED], entries[DESIRED])
+            if name == "terminated" and found == Obstacle():
+                return None
+        changed = next(_changing(declared, name), None)
+        if changed is None and found is None:
             changed = f"a transform of `{env.name}`", ACHIEVED if ACHIEVED not in entries else DESIRED
         if changed is not None:
             by, key = changed
@@ -148,17 +153,18 @@ class HindsightReader(PartReader):
                 span, f"{by} writes `{key}`: `{name}` for other goals does not follow", by_hand, note
             )
             return None
-        found = hindsight_program(base, name, entries[ACHIEVED], entries[DESIRED])
+        assert found is not None
         if isinstance(found, Program):
             return found
         if found.hidden:
             message = f"`{found.hidden}` of `{base.name}` shows nothing of its state as it is"
             self._report(span, f"{message}: `{name}` for other goals does not follow", by_hand, note)
         elif found.reads:
-            what = ", ".join(f"`{one}`" for one in found.reads)
-            message = f"`{name}` of `{base.name}` reads {what}, which `{ACHIEVED}` does not show"
+            message = (
+                f"`{name}` of `{base.name}` reads {', '.join(found.reads)}, which `{ACHIEVED}` does not show"
+            )
             self._report(span, message, by_hand, note)
-        elif name == "reward":
+        else:
             message = f"the reward of `{base.name}` does not read the goal: it is the same for all"
             self._report(
                 span, message, f"let it compare `{ACHIEVED}` with `{DESIRED}`, or leave out `sampler`", note

@@ -19,7 +19,7 @@ class Obstacle:
     """Why what a step gives is no function of what was achieved and of the goal alone.
 
     Attributes:
-        reads: what it reads besides; empty where it does not read the goal.
+        reads: what it reads besides, as messages call it; empty where it does not read the goal.
         hidden: the observation that shows nothing of the state; empty where both show some.
     """
 
@@ -46,6 +46,10 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     component = made.component()
     cells = {cell.now: cell for cell in component.cells}
     observe, step = component.phases["observe"], component.phases["step"]
+    symbol = next(output.symbol for output in step.outputs if output.key == (name,))
+    whole = _free(_needed(step.body, symbol, {}), set())
+    if not any(one in cells for one in whole):  # nothing of the state decides it
+        return Obstacle()
     given = {entry: _given(entry) for entry in (achieved, desired)}
     shown = {entry: dict(_shown(observe, made.state, entry, read(given[entry]))) for entry in given}
     for entry in given:
@@ -54,15 +58,16 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     goals = [symbol for symbol in shown[desired] if cells[symbol].next == symbol]
     values = {cells[symbol].next: value for symbol, value in shown[achieved].items() if symbol not in goals}
     values |= {symbol: shown[desired][symbol] for symbol in goals}
-    symbol = next(output.symbol for output in step.outputs if output.key == (name,))
-    if not set(goals) & set(_free(_needed(step.body, symbol, {}), set())):
+    if not set(goals) & set(whole):
         return Obstacle()
     body = _needed(step.body, symbol, values)
     free = _free(body, set(values))
     params = tuple(one for one in made.fixed if one.group == "params" and one.symbol in free)
     hidden = [one for one in free if one not in {param.symbol for param in params}]
     if hidden:
-        return Obstacle(tuple(map(_called, hidden)))
+        drawn = {one.symbol for one in step.inputs if one.draw is not None}
+        words = ("random numbers" if one in drawn else f"`{_called(one)}`" for one in hidden)
+        return Obstacle(tuple(dict.fromkeys(words)))
     inputs = (*params, *(Input(one, "data") for one in given.values()))
     needed = {one for statement in body for one in reads(statement)}
     recovered = (Assign(one, value) for one, value in values.items() if one in needed or one == symbol)
