@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,7 +221,7 @@ class LiftedGymBlocks(RecordBlocks):
         terminated, truncated = recorder.flags()
         nexts = env._gym_lift(
             firsts,
-            np.diff([*self._starts, self.steps]).tolist(),
+            [end - start for start, end in pairwise([*self._starts, self.steps])],
             self._form.finish(recorder.rows),
             env._on_device(rewards_tensor(recorder.rewards)),
             env._on_device(torch.from_numpy(terminated)),
