@@ -24,9 +24,10 @@ def normalised() -> EnvBase[Any, Any]:
     return Pendulum(batch_size=[3]).append_transform(Compose(InitTracker(), VecNorm(in_keys=["observation"])))
 
 
-def normalised_inside() -> EnvBase[Any, Any]:
-    env: EnvBase[Any, Any] = TransformedEnv(normalised(), StepCounter(max_steps=9), auto_unwrap=False)
-    return env
+def one_inside(env: EnvBase[Any, Any]) -> EnvBase[Any, Any]:
+    inside: EnvBase[Any, Any] = TransformedEnv(env, VecNorm(in_keys=["observation"]))
+    around: EnvBase[Any, Any] = TransformedEnv(inside, StepCounter(max_steps=9), auto_unwrap=False)
+    return around
 
 
 NATIVE: dict[str, Callable[[], EnvBase[Any, Any]]] = {
@@ -34,7 +35,8 @@ NATIVE: dict[str, Callable[[], EnvBase[Any, Any]]] = {
     "drawing at steps": lambda: FrozenLake(batch_size=[3]),
     "one": lambda: CartPoleTrain(batch_size=[]),
     "transformed": normalised,
-    "transformed twice": normalised_inside,
+    "transformed twice": lambda: one_inside(Pendulum(batch_size=[3])),
+    "a batch of transformed ones": lambda: SerialEnv(2, lambda: one_inside(Pendulum())),
     "a batch": lambda: SerialEnv(2, CartPoleTrain),
     "processes": lambda: ParallelEnv(2, CartPoleTrain),
 }

@@ -92,14 +92,18 @@ class WorkerEnv:
         return value
 
     def do_state_dict(self, argument: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-        """The environment's state dict."""
+        """The environment's state dict, and that of the one inside where it leaves that out."""
+        from specgen_runtime.envs.env_state import learned_state
+
         args, kwargs = argument
-        return self.env.state_dict(*args, **kwargs)
+        return self.env.state_dict(*args, **kwargs) if args or kwargs else learned_state(self.env)
 
     def do_load_state_dict(self, argument: tuple[Any, dict[str, Any]]) -> None:
         """Load a state dict."""
+        from specgen_runtime.envs.env_state import load_learned_state
+
         state, kwargs = argument
-        self.env.load_state_dict(state, **kwargs)
+        load_learned_state(self.env, state, **kwargs)
 
     def do_generator_states(self, _: None) -> dict[str, Any] | None:
         """The states of the environment's generators; None if it has state outside its tensordict."""
