@@ -129,9 +129,16 @@ def test_the_reference_of_a_kl_reward(ray_cluster: None) -> None:
         step["next", "reward"] = torch.ones(4, 1)
         same(data[:, t], wanted(step), [("kl_penalty",), ("ref_log_probs",), ("reward",)])
     only_tokens = data[:, 0].select("tokens", "log_probs", ("masks", "all_attention_mask"))
-    both = [
-        each(only_tokens.copy())["kl_penalty"] for each in (transform, wanted)
-    ]  # answers are behind the prompt
+    for each in (transform, wanted):
+        with pytest.raises(ValueError, match="it is not known where answers begin"):
+            each(only_tokens.copy())
+    ids = torch.arange(80).reshape(2, 40) + 5
+    behind = TensorDict(
+        {"tokens": {"full": ids, "prompt": ids[:, :30]}}, [2]
+    )  # answers are behind the prompt
+    behind["log_probs"] = {"full": torch.full((2, 40), -1.0)}
+    both = [each(behind.copy())["kl_penalty"] for each in (transform, wanted)]
+    assert (both[1] != 0).sum(-1).tolist() == [10, 10]
     torch.testing.assert_close(*both, rtol=1e-5, atol=1e-5)
     assert transform.update_weights(model(0).state_dict()) == 1
     kl = transform(data[:, 0].clone())["next", "kl_penalty"]
