@@ -182,6 +182,12 @@ class ModelBinder:
         elif isinstance(value, float) and not math.isfinite(value):
             message = f"`{coefficient}` of `{self.transform.name}` must be finite, got {value}"
             self.sink.add(schema_rules.PARAM_OUT_OF_RANGE.at(self.span(coefficient), message))
+        elif value == 0 and self.params["target_kl"] is not None:
+            message = (
+                f"`{coefficient}` of `{self.transform.name}` is 0, and stays 0: `target_kl` multiplies it"
+            )
+            help = f"write `{coefficient}: 0.01`, say, to begin with"
+            self.sink.add(schema_rules.PARAM_OUT_OF_RANGE.at(self.span(coefficient), message, help=help))
         estimator = self.params["estimator"]
         if self.params["add_to_reward"] and estimator != "k1":
             message = f"`{estimator}` in the reward {_GRADIENTS[estimator]}"
