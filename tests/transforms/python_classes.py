@@ -144,15 +144,16 @@ class Nearness:
     """How near a goal is; without one, how far an observation is from zero."""
 
     def __init__(self, setup: Any) -> None:
-        self.squares = setup.params.squares
+        self.squares, self.outputs = setup.params.squares, setup.outputs
 
     def map(self, inputs: Any) -> Any:
         record, size = made(self, inputs, "NearMap"), inputs.x.square().sum(-1)
         square = size if self.squares else None
+        offset = inputs.x - 1 if "offset" in self.outputs else None
         if inputs.goal is None:
-            return record(near=None, far=size.sqrt(), square=square, moved=None)
+            return record(near=None, far=size.sqrt(), square=square, moved=None, offset=offset)
         moved = inputs.goal - 0.5 * inputs.x
-        return record(near=moved.abs().sum(-1), far=None, square=square, moved=moved)
+        return record(near=moved.abs().sum(-1), far=None, square=square, moved=moved, offset=offset)
 
 
 class Holder:

@@ -48,24 +48,28 @@ def alike(dynamic: EnvBase, fused: EnvBase) -> TensorDict:
 @pytest.mark.parametrize("batch", BATCHES)
 def test_outputs_where_a_key_is_there(generated: ModuleType, batch: tuple[int, ...]) -> None:
     dynamic = TransformedEnv(
-        Pendulum(batch_size=batch), Compose(goal(), generated.Near(squares=True), limit())
+        Pendulum(batch_size=batch), Compose(goal(), generated.Near(squares=True, offset_key="off"), limit())
     )
     data = alike(dynamic, generated.NearGoal(batch_size=batch))
     assert {"near", "goal_moved", "square"} < {*data.keys()}
     assert "far" not in data
     assert torch.equal(data["goal_moved"], 0.5 * data["observation"])
+    assert torch.equal(data["off"], data["observation"] - 1)
 
 
 @pytest.mark.parametrize("batch", [*BATCHES, None])
 def test_outputs_where_a_key_is_missing(generated: ModuleType, batch: tuple[int, ...] | None) -> None:
     if batch is None:
-        dynamic: EnvBase = TransformedEnv(PendulumGym(), Compose(generated.Near(), StepCounter()))
+        dynamic: EnvBase = TransformedEnv(
+            PendulumGym(), Compose(generated.Near(offset_key="off"), StepCounter())
+        )
         fused = generated.NearGym()
     else:
         dynamic = TransformedEnv(Pendulum(batch_size=batch), Compose(generated.Near(), limit()))
         fused = generated.NearNothing(batch_size=batch)
     data = alike(dynamic, fused)
-    assert {"near", "goal_moved", "square"}.isdisjoint(data.keys())
+    assert {"near", "goal_moved", "square", "offset"}.isdisjoint(data.keys())
+    assert ("off" in data) is (batch is None)
     assert torch.equal(data["far"], data["observation"].square().sum(-1).sqrt())
 
 
@@ -125,9 +129,21 @@ def test_recorded_data(generated: ModuleType) -> None:
     assert torch.equal(generated.Hold(limit=30)(plain)["next", "held"], online["next", "held"])
 
 
+def test_an_output_that_users_name_has_to_be_given(generated: ModuleType) -> None:
+    near = generated.Near(offset_key=("more", "off"))
+    assert near.python.outputs == {"offset"}
+    data = Pendulum(batch_size=(3,)).rollout(2)
+    assert torch.equal(near(data.clone())["next", "more", "off"], data["next", "observation"] - 1)
+    near.python.outputs = frozenset()
+    with pytest.raises(
+        TypeError, match=r"Nearness.map must return 'offset' as torch.float32 \[.*found NoneType"
+    ):
+        near(data.clone())
+
+
 def test_an_output_that_exists_has_to_be_given(generated: ModuleType) -> None:
     near = generated.Near()
-    near.python.map = lambda inputs: type(near)._python_methods["map"].record(None, None, None, None)
+    near.python.map = lambda inputs: type(near)._python_methods["map"].record(*[None] * 5)
     env = TransformedEnv(Pendulum(batch_size=(3,)), near)
     with pytest.raises(
         TypeError, match=r"Nearness.map must return 'far' as torch.float32 \[3\].*found NoneType"

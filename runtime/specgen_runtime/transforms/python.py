@@ -33,6 +33,7 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         _python_written: what `inverse` is given.
         _python_methods: what each method returns.
         _reads_env: whether the object is made with the environment.
+        _python_asked: the outputs that are there only where users name them, each with the keyword.
     """
 
     _python_class: ClassVar[str]
@@ -42,6 +43,7 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
     _unknown_inverse = True
     _python_methods: ClassVar[Mapping[str, GivenRows]]
     _reads_env: ClassVar[bool] = False
+    _python_asked: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def _make_python(self, device: torch.device | None) -> Any:
@@ -103,8 +105,14 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
             self._python_carried,
             self._python_methods,
             self._python_written,
-            self._absent(),
+            (*self._absent(), *(self._python_asked.keys() - self._asked())),
             {name: self._for_rows(name, torch.Size(size)) for name in self._python_params},
+        )
+
+    def _asked(self) -> frozenset[str]:
+        """Those of the outputs which are there only where users name them that they named."""
+        return frozenset(
+            name for name, keyword in self._python_asked.items() if getattr(self, keyword) is not None
         )
 
     @property
@@ -203,9 +211,10 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         python, outer = self.object_of_rows(size=tensordict.batch_size), self._as_taken(tensordict)
         sometimes = () if self._python_written is None else self._python_written.optional
         for key in self.keys_inv:
-            if tolerant and self._lacks(outer, *(getattr(key, name) for name in self._takes)):
+            places = {name: place for name in self._takes if (place := getattr(key, name)) is not None}
+            if tolerant and self._lacks(outer, *places.values()):
                 continue
-            written = {field: self._require(outer, getattr(key, field)) for field in self._takes}
+            written = {name: self._require(outer, place) for name, place in places.items()}
             made = python.inverse(
                 *(value for field, value in written.items() if field not in sometimes),
                 **{field: value for field, value in written.items() if field in sometimes},

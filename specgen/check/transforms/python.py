@@ -18,7 +18,6 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
-_ASKED = "let the class give it always; a transform behind this one shows it where it is wanted"
 _POLICY = "let a transform of statements begin it, and the class read its key"
 _TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
 """The phases that go together; `inverse` goes with each of them."""
@@ -78,12 +77,9 @@ def check_python_phases(
                 f'follow a role, `done: {{each: env.done, type: "bool[]"}}`: `{output.name}: {{each: done}}`'
             )
             sink.add(rules.NETWORK_DECLARED.at(span, message, help=help))
-        elif output.left_out or output.policy:
-            message = f"`{output.name}` of a Python class can't be there only where users name it, yet"
-            help = _ASKED
-            if output.policy:
-                message, help = f"`{output.name}` of a Python class can't be the policy's yet", _POLICY
-            sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+        elif output.policy:
+            message = f"`{output.name}` of a Python class can't be the policy's yet"
+            sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=_POLICY))
         elif output.dtype is None and (not output.inverse or output.like is None):
             what = "given to" if output.inverse else "computed by"
             message = f"`{output.name}` is {what} a class, and has no type of its own"

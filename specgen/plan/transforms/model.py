@@ -66,6 +66,7 @@ class PythonClassPlan:
         written: what `inverse` is given.
         methods: what each method returns.
         reads_env: whether it is made with the environment.
+        asked: its outputs that are there only where users name them, each with the keyword.
     """
 
     path: str
@@ -80,6 +81,7 @@ class PythonClassPlan:
     written: CallPlan | None
     methods: tuple[tuple[str, CallPlan], ...]
     reads_env: bool
+    asked: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ def _made(instance: Instance) -> CallPlan:
         given = instance.params[param.name]
         value = using(f"self.params.{given.name}") if isinstance(given, Parameter) else value_code(given)
         args.append(using(f"{param.name}={value}", *value.uses))
+    for keyword in _asked(transform).values():
+        if (key := instance.arguments.get(keyword)) is not None:
+            args.append(f"{keyword}={literal(key[0] if len(key) == 1 else key)}")
     return CallPlan(transform.name, tuple(args))
 
 
@@ -112,7 +115,7 @@ class _Writer:
             doc = f"What `{source}.reset` or `{source}.step` returned before, of that which is carried."
             yield RecordPlan(f"{name}Carried", tuple(wrapped(doc)), carried)
         for phase in self.python.phases:
-            given = tuple(_field(*one) for one in self._given(phase))
+            given = tuple(self._given_field(one) for one in self._given(phase))
             yield RecordPlan(f"{name}{phase.capitalize()}", (f"What `{source}.{phase}` returns.",), given)
         yield ProtocolPlan(f"{name}Protocol", self._doc(), tuple(map(self._method, self.python.phases)))
 
@@ -146,6 +149,7 @@ class _Writer:
             self._read("Written", self._written, self.of_rows) if self.inverse else None,
             tuple(given.items()),
             self.python.reads_env,
+            tuple(_asked(self.transform).items()),
         )
 
     def _read(self, kind: str, entries: Iterable[_Entry], params: Iterable[Parameter] = ()) -> CallPlan:
@@ -171,9 +175,10 @@ class _Writer:
     def _conditions(self, phase: str) -> Iterator[str]:
         """What the keys of optional roles decide of what a method returns: which have to be there, and which not."""
         asked = {
-            name: tuple((atom.name, atom.holds) for atom in when.of_keys)
+            name: atoms
             for name, *_, when in self._given(phase)
-            if when is not None and when.of_keys
+            if when is not None
+            and (atoms := tuple((one.name, one.holds) for one in when.of_keys if one.name != name))
         }
         if asked:
             yield f"when={literal(asked)}"
@@ -188,6 +193,9 @@ class _Writer:
         return tuple(
             _entry(output) for output in outputs if phase != "reset" or not (output.reward or output.flag)
         )
+
+    def _given_field(self, entry: _Entry) -> Field:
+        return _field(*entry, keyword=_asked(self.transform).get(entry[0]))
 
     @property
     def _written(self) -> tuple[_Entry, ...]:
@@ -204,6 +212,11 @@ class _Writer:
         yield Field("device", device, doc="Where the tensors live; None where that is not known yet.")
         if self.python.reads_env:
             yield Field("env", named("EnvBase"), doc="The environment that all transforms stand around.")
+        if asked := _asked(self.transform):
+            names = " and ".join(f"`{name}`" for name in asked)
+            yield Field(
+                "outputs", "frozenset[str]", doc=f"Those of {names} that users want: they gave a key."
+            )
 
     def _doc(self) -> tuple[str, ...]:
         return tuple(
@@ -238,6 +251,11 @@ class _Writer:
         )
 
 
+def _asked(transform: CheckedTransform) -> dict[str, str]:
+    """The outputs that are there only where users name them, each with the keyword."""
+    return {one.name: one.keyword for one in transform.outputs if one.left_out and one.keyword is not None}
+
+
 def _rows(dims: Dims | None) -> tuple[int | str, ...]:
     """The dimensions of a row."""
     return row_sizes(tuple(size for size in dims or () if not isinstance(size, Rest)))
@@ -259,7 +277,7 @@ def _role(role: Role) -> Field:
 
 
 def _output(output: Output) -> Field:
-    return _field(*_entry(output))
+    return _field(*_entry(output), keyword=output.keyword if output.left_out else None)
 
 
 def _entry(output: Output, role: Role | None = None) -> _Entry:
@@ -269,11 +287,20 @@ def _entry(output: Output, role: Role | None = None) -> _Entry:
     return output.name, output.dtype or "float32", output.dims, output.doc, output.when
 
 
-def _field(name: str, dtype: str, dims: Dims | None, doc: str, when: Condition | None = None) -> Field:
+def _field(
+    name: str,
+    dtype: str,
+    dims: Dims | None,
+    doc: str,
+    when: Condition | None = None,
+    keyword: str | None = None,
+) -> Field:
+    """An entry as a field, which is None unless `when` holds; `keyword` is that by which users ask for it."""
     annotation, text = _annotation(dtype, dims), _text(dtype, dims, doc)
     if when is None:
         return Field(name, annotation, doc=text)
-    text = f"{text.removesuffix('.')}; None unless {when}."
+    there = when if keyword is None else f"`{keyword}` is given"
+    text = f"{text.removesuffix('.')}; None unless {there}."
     return Field(name, using(f"{annotation} | None", *annotation.uses), doc=text)
 
 

@@ -65,6 +65,20 @@ class Actor(PythonTransform[tuple[NestedKey, ...], ActorInverseKeys]):
 # ...
 
 
+class SidedReset(NamedTuple):
+    """What `Sided.reset` returns."""
+
+    last: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(limit)."""
+    away: Float32[Tensor, "rows"] | None
+    """float32 [rows]; None unless given(goal)."""
+    offset: Float32[Tensor, "rows n"] | None
+    """float32 [rows, n]; None unless `offset_key` is given."""
+
+
+# ...
+
+
 class SidedProtocol(Protocol):
     """What `mypackage.near:Sided` has to be.
 
@@ -106,11 +120,12 @@ class Sided(PythonTransform[SidedKeys]):
         `last`, float32 [*batch]; carried from step to step; only with `given(limit)`
         `away`, float32 [*batch]; only with `given(goal)`
         `side_reward`, float32 [*batch]
+        `offset`, float32 [*batch, n]; only with `offset_key`
     """
 
-    _writes: tuple[str, ...] = ("away", "side_reward")
+    _writes: tuple[str, ...] = ("away", "side_reward", "offset")
     _rewards = ("side_reward",)
-    _optional = ("last", "away")
+    _optional = ("last", "away", "offset")
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"x": "n", "goal": "n"}
     _sequential = True
@@ -119,21 +134,25 @@ class Sided(PythonTransform[SidedKeys]):
     _python_carried = ReadRows(SidedCarried, ((),), optional=("last",))
     _python_methods: ClassVar[Mapping[str, GivenRows]] = {
         "reset": GivenRows(
-            SidedReset, (torch.float32, torch.float32), ((), ()), when={"away": (("goal", True),)}
+            SidedReset,
+            (torch.float32, torch.float32, torch.float32),
+            ((), (), ("n",)),
+            when={"away": (("goal", True),)},
         ),
         "step": GivenRows(
             SidedStep,
-            (torch.float32, torch.float32, torch.float32),
-            ((), (), ()),
+            (torch.float32, torch.float32, torch.float32, torch.float32),
+            ((), (), (), ("n",)),
             when={"away": (("goal", True),)},
         ),
     }
+    _python_asked: ClassVar[Mapping[str, str]] = {"offset": "offset_key"}
     python: SidedProtocol
     side: Tensor
 
     def __init__(
         self, side: ArrayLike, x_key: NestedKey = "observation", goal_key: NestedKey | None = None,
-        limit: int | None = None,
+        offset_key: NestedKey | None = None, limit: int | None = None,
     ) -> None:
         """Each row has a side of its own, and what is made of a key that may be missing is there where that
         is.
@@ -142,11 +161,13 @@ class Sided(PythonTransform[SidedKeys]):
             side: float; one for all, or one for each environment.
             x_key: the key of `x`.
             goal_key: the key of `goal` (default: `goal`, where the environment has it).
+            offset_key: the key of `offset` (default: none, and there is none).
             limit: int.
         """
         super().__init__()
         self.x_key = normal_key(x_key)
         self.goal_key = None if goal_key is None else normal_key(goal_key)
+        self.offset_key = None if offset_key is None else normal_key(offset_key)
         self.register_buffer("side", as_numbers(side, "side", torch.float32))
         self.limit = limit
         if self.limit is not None:
@@ -159,7 +180,7 @@ class Sided(PythonTransform[SidedKeys]):
         from mypackage.near import Sided as Behaviour
 
         make: Callable[[SidedSetup], SidedProtocol] = Behaviour
-        return make(SidedSetup(params=SidedParams(limit=self.limit), device=device))
+        return make(SidedSetup(params=SidedParams(limit=self.limit), device=device, outputs=self._asked()))
 
     def _bind(self, env: EnvBase | None) -> list[SidedKeys]:
         x = self._checked(env, [self.x_key], (torch.float32,))
@@ -172,7 +193,8 @@ class Sided(PythonTransform[SidedKeys]):
             for key, goal_key in zip(["away"] * len(x), goal, strict=True)
         ]
         side_reward = ["side_reward"] * len(x)
-        return [SidedKeys(*keys) for keys in zip(x, goal, last, away, side_reward, strict=True)]
+        offset = [self.offset_key] * len(x)
+        return [SidedKeys(*keys) for keys in zip(x, goal, last, away, side_reward, offset, strict=True)]
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
@@ -182,6 +204,10 @@ class Sided(PythonTransform[SidedKeys]):
                 specs[key.away] = unbounded_like(self._row_spec(key.away), torch.float32)
             if self.limit is not None:
                 specs[key.last] = unbounded_like(self._row_spec(key.last), torch.float32)
+            if key.offset is not None:
+                specs[key.offset] = unbounded_like(
+                    self._row_spec(key.offset, (self._spec(key.x).shape[-1],)), torch.float32
+                )
         return specs
 
 
@@ -191,10 +217,10 @@ class Sided(PythonTransform[SidedKeys]):
 def siding_reset(objects: SidingObjects, not_done: Tensor, observation: Tensor) -> SidingRoot:
     """A fresh episode in every row of the batch."""
     # chains.Siding.transforms[0]
-    (last,) = objects.sided_0.reset(observation)
+    last, off = objects.sided_0.reset(observation)
     return SidingRoot(
         observation=observation, done=not_done, terminated=not_done.clone(), truncated=not_done.clone(),
-        last=last,
+        last=last, off=off,
     )
 
 
@@ -204,11 +230,11 @@ def siding_advance(
 ) -> SidingNext:
     """One step: all that the step after it depends on."""
     # chains.Siding.transforms[0]
-    next_last, side_reward_rows = objects.sided_0.step(next_observation, last=last)
+    next_last, side_reward_rows, next_off = objects.sided_0.step(next_observation, last=last)
     side_reward = side_reward_rows.unsqueeze(-1)
     return SidingNext(
         observation=next_observation, done=terminated | truncated, terminated=terminated, truncated=truncated,
-        last=next_last, reward=reward, side_reward=side_reward,
+        last=next_last, off=next_off, reward=reward, side_reward=side_reward,
     )
 
 
@@ -222,6 +248,7 @@ class Siding(GeneratedGymEnv["SidingData", "SidingSpecs"]):
                 low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
             ),
             last=Unbounded(shape=(), dtype=torch.float32),
+            off=Unbounded(shape=(3,), dtype=torch.float32),
         )
         return EnvSpecs(
             action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
