@@ -12,7 +12,7 @@ from specgen_runtime.deployment.observed_env import ObservedEnv
 from specgen_runtime.envs import EnvBase, ParallelEnv
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.modules import GRUModule
-from specgen_runtime.specs import Binary, Categorical, Composite, Unbounded
+from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import InitTracker, MultiAction, RewardSum, TargetReturn
@@ -55,6 +55,10 @@ def _unknown() -> tuple[nn.Module, EnvBase[Any]]:
     return linear(3, 1, "observations"), Pendulum()
 
 
+def _no_action() -> tuple[nn.Module, EnvBase[Any]]:
+    return TensorDictModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["torque"]), Pendulum()
+
+
 def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
     return nn.Linear(3, 1), Pendulum()
 
@@ -76,6 +80,7 @@ def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
         (_several_actions, ValueError, "MultiAction takes several steps"),
         (_no_primer, ValueError, "leaves memory_h to its next call"),
         (_unknown, ValueError, "the policy reads observations, which neither the environment observes"),
+        (_no_action, KeyError, "the environment takes 'action', and the policy writes 'torque'"),
         (_plain_module, TypeError, "needs a policy with in_keys and out_keys, got Linear"),
     ],
 )
@@ -136,6 +141,22 @@ def test_a_number_is_no_truth_value(mask: Any, found: str) -> None:
         agent.act({"action_mask": mask})
 
 
+def test_integers_do_not_wrap() -> None:
+    flag = Categorical(2, shape=(1,), dtype=torch.bool)
+    specs = EnvSpecs(
+        action=Composite(action=Categorical(256)),
+        observation=Composite(pixels=Bounded(0, 255, (2,), dtype=torch.uint8)),
+        reward=Composite(reward=Unbounded((1,))),
+        done=Composite(done=flag, terminated=flag.clone(), truncated=flag.clone()),
+    )
+    policy = TensorDictModule(lambda pixels: pixels.long().sum(), in_keys=["pixels"], out_keys=["action"])
+    agent = DeployedPolicy(policy, ObservedEnv(specs, {}, batch_size=(), device=None))
+    assert int(agent.act({"pixels": [200, 3]})["action"]) == 203
+    for wrong in ([300, 3], [-1, 3]):
+        with pytest.raises(ValueError, match="'pixels' as uint8, and was given"):
+            agent.act({"pixels": wrong})
+
+
 def test_a_class_is_no_environment() -> None:
     with pytest.raises(TypeError, match="needs an environment, which is an object, got <class"):
         DeployedPolicy(linear(3, 1), Pendulum)  # type: ignore[arg-type]
@@ -144,3 +165,5 @@ def test_a_class_is_no_environment() -> None:
 def test_it_stays_on_its_device() -> None:
     with pytest.raises(RuntimeError, match="stays on the device"):
         DeployedPolicy(linear(3, 1), Pendulum()).to("cpu")
+    with pytest.raises(RuntimeError, match="in its dtypes"):
+        DeployedPolicy(linear(3, 1), Pendulum()).half()

@@ -18,6 +18,7 @@ from specgen_runtime.transforms.compose import Compose, leaves
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.held_statistics import StatisticsTransform
 from specgen_runtime.transforms.unfused import Unfused
+from specgen_runtime.transforms.vec_norm import VecNormV2
 from specgen_runtime.typing import DEVICE_TYPING, Entries
 
 __all__ = ["ObservedEnv", "observed"]
@@ -120,11 +121,9 @@ def _specs_of(env: EnvBase[Any, Any]) -> EnvSpecs:
 
 
 def _of_its_own(transform: Transform) -> Transform:
-    """A copy whose statistics stay as they are now."""
-    if isinstance(transform, StatisticsTransform):
-        return transform.frozen_copy()
-    twin = transform.clone()
-    twin.__dict__.update(
-        {name: copy.deepcopy(twin.__dict__[name]) for name in ("_parameters", "_buffers", "_modules")}
-    )
-    return twin
+    """A copy that shares nothing, and whose statistics stay as they are now."""
+    if isinstance(transform, StatisticsTransform) or (
+        isinstance(transform, VecNormV2) and transform.stateful
+    ):
+        transform = transform.frozen_copy()
+    return copy.deepcopy(transform.clone())

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from threading import RLock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import torch
@@ -59,6 +59,7 @@ class DeployedPolicy(nn.Module):
     Raises:
         TypeError: the policy has no keys, or the environment runs in other processes.
         ValueError: the policy reads what follows from rewards.
+        KeyError: the policy does not write what the environment takes.
 
     Example:
         >>> agent = DeployedPolicy(parts.policy, parts.eval_env)
@@ -157,7 +158,7 @@ class DeployedPolicy(nn.Module):
 
         Raises:
             KeyError: an entry is missing, or is none of `in_keys`.
-            ValueError: one has another shape.
+            ValueError: one has another shape, or an integer that its dtype does not hold.
             TypeError: one is no number, or of a dtype that holds others: a fraction is no integer, and no number a truth value.
         """
         action, self._state = self.forward(self._as_tensors(observation), self._state)
@@ -182,11 +183,15 @@ class DeployedPolicy(nn.Module):
             raise ValueError(
                 f"the policy reads {name!r} of the shape {list(spec.shape)}, and was given {list(given.shape)}"
             )
-        dtype = spec.dtype
+        dtype = cast("torch.dtype", spec.dtype)
         if not torch.can_cast(given.dtype, dtype):
-            found, wanted = (str(one).removeprefix("torch.") for one in (given.dtype, dtype))
-            raise TypeError(f"the policy reads {name!r} as {wanted}, which {found} is not")
-        return given.to(dtype=dtype, device=self.device)
+            raise TypeError(
+                f"the policy reads {name!r} as {_shown(dtype)}, which {_shown(given.dtype)} is not"
+            )
+        exact = given.to(dtype=dtype, device=self.device)
+        if given.dtype != dtype and not dtype.is_floating_point and not torch.equal(exact.to(given), given):
+            raise ValueError(f"the policy reads {name!r} as {_shown(dtype)}, and was given {value!r:.80}")
+        return exact
 
     # ------------------------------------------------------------------ as a function
 
@@ -231,7 +236,16 @@ class DeployedPolicy(nn.Module):
         following.update((_name(key), acted.get(("next", *as_tuple(key)))) for key in self._written)
         for entry in self._needed.inverse:
             acted = entry._inv_call(acted)
-        return {_name(key): acted.get(key) for key in self._actions}, following
+        return {_name(key): self._written_by_policy(acted, key) for key in self._actions}, following
+
+    def _written_by_policy(self, acted: TensorDictBase, key: NestedKey) -> Tensor:
+        action: Tensor | None = acted.get(key, None)
+        if action is None:
+            written = ", ".join(repr(_name(one)) for one in cast("list[NestedKey]", self.policy.out_keys))
+            raise MissingKeyError(
+                f"DeployedPolicy: the environment takes {_name(key)!r}, and the policy writes {written}"
+            )
+        return action
 
     def _first(self, observation: Mapping[str, Tensor]) -> TensorDictBase:
         """The moment that begins an episode."""
@@ -279,10 +293,10 @@ class DeployedPolicy(nn.Module):
         """An observation of zeros."""
         return {name: self._specs[key].zero() for name, key in zip(self.in_keys, self._given, strict=True)}
 
-    def to(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not available: raises RuntimeError."""
+    def _apply(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not available, and so is all that calls it, as `to`, `cuda` and `half`: raises RuntimeError."""
         raise RuntimeError(
-            "a DeployedPolicy stays on the device that it was made for: DeployedPolicy(..., device=...)"
+            "a DeployedPolicy stays on the device that it was made for, in its dtypes: DeployedPolicy(..., device=...)"
         )
 
     # ------------------------------------------------------------------ as a program
@@ -299,6 +313,10 @@ class DeployedPolicy(nn.Module):
 def _is_traced() -> bool:
     """Whether torch records the call, so that nothing may depend on values."""
     return torch.compiler.is_compiling() or torch.compiler.is_exporting()
+
+
+def _shown(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _name(key: NestedKey) -> str:
