@@ -142,7 +142,7 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
             chosen = chosen.sum(-1, keepdim=True)
         if self.stacked and self.action_space == "mult_one_hot":
             assert self.var_nums is not None
-            action = action.unflatten(-1, (len(self.var_nums), self.var_nums[0]))
+            action = action.reshape(*action.shape[:-1], len(self.var_nums), self.var_nums[0])
         tensordict.set(action_key, action)
         tensordict.set(chosen_key, chosen)
         return tensordict
