@@ -159,6 +159,9 @@ class HindsightReader(PartReader):
         if found.hidden:
             message = f"`{found.hidden}` of `{base.name}` shows nothing of its state as it is"
             self._report(span, f"{message}: `{name}` for other goals does not follow", by_hand, note)
+        elif found.moves:
+            message = f"a step of `{base.name}` changes the goal: `{name}` for other goals does not follow"
+            self._report(span, message, by_hand, note)
         elif found.reads:
             message = (
                 f"`{name}` of `{base.name}` reads {', '.join(found.reads)}, which `{ACHIEVED}` does not show"

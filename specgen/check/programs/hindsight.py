@@ -9,7 +9,7 @@ from specgen.check.programs.env import EnvPrograms
 from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.types import At, Cut
-from specgen.program.program import Assign, Input, Output, Program, Statement
+from specgen.program.program import Assign, Cell, Input, Output, Program, Statement
 from specgen.program.walk import known, read, reads, store, targets
 from specgen.values import dataclass, replace
 
@@ -21,10 +21,12 @@ class Obstacle:
     Attributes:
         reads: what it reads besides, as messages call it; empty where it does not read the goal.
         hidden: the observation that shows nothing of the state; empty where both show some.
+        moves: whether a step changes the goal that it reads.
     """
 
     reads: tuple[str, ...] = ()
     hidden: str = ""
+    moves: bool = False
 
 
 def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entry) -> Program | Obstacle:
@@ -55,11 +57,13 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     for entry in given:
         if not shown[entry]:
             return Obstacle(hidden=dotted(entry.key))
-    goals = [symbol for symbol in shown[desired] if cells[symbol].next == symbol]
+    kept = {cell.next: cell.now for cell in component.cells if cell.next == cell.now or _copied(step, cell)}
+    goals = [symbol for symbol in shown[desired] if cells[symbol].next in kept]
     values = {cells[symbol].next: value for symbol, value in shown[achieved].items() if symbol not in goals}
-    values |= {symbol: shown[desired][symbol] for symbol in goals}
+    values |= {one: shown[desired][symbol] for symbol in goals for one in (symbol, cells[symbol].next)}
     if not set(goals) & set(whole):
-        return Obstacle()
+        moving = set(shown[desired]) - set(shown[achieved])
+        return Obstacle(moves=bool(moving & set(whole)))
     body = _needed(step.body, symbol, values)
     free = _free(body, set(values))
     params = tuple(one for one in made.fixed if one.group == "params" and one.symbol in free)
@@ -72,6 +76,16 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     needed = {one for statement in body for one in reads(statement)}
     recovered = (Assign(one, value) for one, value in values.items() if one in needed or one == symbol)
     return Program(f"{name}_in_hindsight", inputs, (*recovered, *body), (Output(name, symbol),))
+
+
+def _copied(step: Program, cell: Cell) -> bool:
+    """Whether a step writes an entry of the state as it was, `next.goal: goal`."""
+    value = next(
+        (one.value for one in step.body if isinstance(one, Assign) and cell.next in targets(one)), None
+    )
+    while value is not None and value.op == "store" and len(value.args) == 1:
+        value = value.args[0]
+    return value is not None and value.op == "name" and value.symbol == cell.now
 
 
 def _given(entry: Entry) -> Symbol:

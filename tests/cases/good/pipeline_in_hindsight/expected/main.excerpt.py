@@ -5,10 +5,10 @@ def reward_in_hindsight(params: CarryTrainParams, achieved_goal: Tensor, desired
     """The reward of a step that achieved this, for any goal."""
     next_x = achieved_goal[..., 0].to(torch.int64)
     next_y = achieved_goal[..., 1].to(torch.int64)
-    goal_x = desired_goal[..., 0].to(torch.int64)
+    next_goal_x = desired_goal[..., 0].to(torch.int64)
     goal_y = desired_goal[..., 1].to(torch.int64)
     # envs.Carry.step
-    distance = torch.abs(next_x - goal_x) + torch.abs(next_y - goal_y)
+    distance = torch.abs(next_x - next_goal_x) + torch.abs(next_y - goal_y)
     return torch.where(
         distance.to(torch.float32) < params.near, 0.0, torch.full_like(distance, -1.0, dtype=torch.float32)
     ).unsqueeze(-1)
