@@ -8,6 +8,7 @@ import pytest
 import torch
 from specgen_runtime.modules import OneHotCategorical
 from specgen_runtime.objectives import LossModule
+from specgen_runtime.objectives.policies import PolicyDistribution
 from tensordict import TensorDict
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
@@ -125,3 +126,25 @@ def test_torchrl_scores_other_choices() -> None:
     torch.testing.assert_close(
         loss_of("A2CLoss", OneHotCategorical)(found)["loss_objective"], right, rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["OneHotCategorical", "MaskedOneHotCategorical"])
+def test_distributions_of_torchrl(name: str) -> None:
+    """They have the shapes of those of indices, and draw one-hot vectors."""
+    kind = getattr(pytest.importorskip("torchrl.modules"), name)
+    mask = {"mask": torch.ones(6, CHOICES, dtype=torch.bool)} if name.startswith("Masked") else {}
+
+    logits, choices = torch.randn(6, CHOICES), torch.randint(CHOICES, (6,))
+    found = PolicyDistribution(kind(logits=logits, **mask), 1)
+    assert found.drawn_shape == (6, CHOICES)
+    expected = OneHotCategorical(logits=logits).log_prob(one_hot(choices, CHOICES))
+    torch.testing.assert_close(found.log_prob(one_hot(choices, CHOICES)), expected)
+    if not mask:
+        loss = loss_of("A2CLoss", kind)
+        ours = loss_of("A2CLoss", OneHotCategorical)
+        ours.load_state_dict(loss.state_dict())
+        rows = data("A2CLoss", 6, indices=False)
+        assert torch.isclose(loss(rows.clone())["loss_objective"], ours(rows.clone())["loss_objective"])
+        with pytest.raises(RuntimeError, match="indices are those of a Categorical"):
+            loss(data("A2CLoss", 6, indices=True))

@@ -27,6 +27,9 @@ from specgen_runtime.objectives.keys import language_wrapping, required
 from specgen_runtime.objectives.part_weights import in_order
 from specgen_runtime.typing import NestedKey
 
+_THAT_TELL_SHAPES = ("torch.", "specgen_runtime.")
+"""Modules whose distributions have the batch and event shapes of what they draw."""
+
 
 class PolicyDistribution:
     """The distribution that a policy gives for each sample of a batch.
@@ -51,9 +54,14 @@ class PolicyDistribution:
     @property
     def drawn_shape(self) -> torch.Size | None:
         """The shape of one draw, ``[*batch, *event]``; None where actions have several, or parts."""
-        if isinstance(self.distribution, CompositeDistribution):
+        distribution = self.distribution
+        if isinstance(distribution, CompositeDistribution):
             return None
-        return self.distribution.batch_shape + self.distribution.event_shape
+        kind = type(distribution)
+        if not kind.__module__.startswith(_THAT_TELL_SHAPES) and hasattr(kind, "deterministic_sample"):
+            # TorchRL's distributions of one-hot vectors have the shapes of those of indices
+            return deterministic_sample(distribution).shape
+        return distribution.batch_shape + distribution.event_shape
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of a value.
