@@ -1,222 +1,221 @@
-"""What every transform, chain and transformed environment promises, whatever it computes."""
+"""The contract of transforms, row by row: which tests hold each promise and each fault of TorchRL 0.14.1."""
 
 from __future__ import annotations
 
-import gc
-import pickle
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-import torch
-from specgen_runtime.envs import check_env_specs
-from specgen_runtime.specs import Composite, TensorSpec
-from specgen_runtime.transforms import Compose, Transform, TransformedEnv
-from specgen_runtime.typing import NestedKey
-from specgen_std.transforms import ObservationNorm, RewardScaling, RewardSum, StepCounter
-from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictSequential
-from torch import nn
+from specgen_runtime.transforms import ConditionalSkip, UnaryTransform
 
-from tests.transforms.envs import Walk
+from tests.named_tests import TESTS, is_there
+from tests.transforms.faults import FAULTS
 
+TOLD = {
+    "a condition on what stands still": (ConditionalSkip, "entries that stand still holds for ever"),
+    "bounds behind any function": (UnaryTransform, "decides the spec of an output, without bounds"),
+}
+"""What nobody can mend: a user's function decides it. The class says so."""
 
-class Add(Transform):
-    """Adds what it is made with; takes it away on the way in."""
+CLASSES = {
+    "every member of a transform, and calls": (
+        "transforms/test_every_transform.py::test_calls_with_tensors",
+        "transforms/test_every_transform.py::test_calls_that_do_not_fit",
+        "transforms/test_every_transform.py::test_the_collector_is_found",
+        "transforms/test_constructors.py::test_calls_outside_of_environments_follow_each_other",
+        "transforms/test_given_specs.py::test_the_spec_of_the_only_entry",
+        "transforms/test_signatures_against_torchrl.py::test_public_methods",
+        "transforms/test_signatures_against_torchrl.py::test_keywords_of_constructors",
+    ),
+    "a chain is a sequence": (
+        "transforms/test_chain.py::test_sequence",
+        "transforms/test_chain.py::test_chains_flatten_and_lists_are_taken",
+        "transforms/test_chain.py::test_nested_environments_become_one_chain",
+    ),
+    "specs of a transformed environment follow its chain": (
+        "transforms/test_every_transform.py::test_specs_follow_the_chain",
+        "transforms/test_chain.py::test_append_and_insert_change_the_specs",
+    ),
+    "functions are transforms": ("transforms/test_every_transform.py::test_functions_are_transforms",),
+    "replay buffers call `forward` at a sample, `inv` at an extend": (
+        "transforms/test_replay_buffers.py::test_forward_when_sampled",
+        "transforms/test_replay_buffers.py::test_inverse_when_stored",
+        "data/test_replay_buffer.py::TestTransforms::test_both_ways",
+    ),
+    "a map of recorded data is at the root and under `next`": (
+        "transforms/test_offline.py::test_a_map_is_applied_at_the_root_and_under_next",
+    ),
+    "a replay begins each episode with its own root": (
+        "transforms/test_offline.py::test_every_episode_begins_with_its_own_root",
+        "transforms/test_offline.py::test_resets_that_read_their_input",
+    ),
+    "a module and a device": ("transforms/test_module.py::test_device",),
+    "a module of a chain is called at its place": (
+        "transforms/test_networks.py::test_a_chain_gives_what_the_classes_give",
+    ),
+    "a module as a service": (
+        "ray/test_module_transform.py::test_in_an_environment",
+        "ray/test_module_transform.py::test_what_can_not_be_made",
+        "ray/test_service.py::test_an_actor_that_finds_no_place",
+    ),
+    "users declare their own": (
+        "transforms/test_declared.py::test_values_before_and_after",
+        "transforms/test_python.py::test_a_chain_gives_what_the_classes_give",
+    ),
+    "random actions keep to masks under transforms": (
+        "transforms/test_action_mask.py::test_in_and_around_batches",
+        "agreement/test_action_masks.py::test_chains_keep_to_masks",
+    ),
+    "bounds of fused chains are those of the classes": (
+        "agreement/test_library_chains.py::test_a_chain_over_the_library",
+        "agreement/test_fused_chains.py::test_actions_keep_their_bounds_behind_a_cast",
+        "transforms/test_chain_params.py::test_bounds_are_those_of_all_values",
+    ),
+}
 
-    invertible = True
+AGREEMENT = {
+    "interpreted, fused and dynamic are equal, over full and partial resets": (
+        "agreement/test_random_chains.py::test_random_chains",
+        "agreement/test_library_chains.py::test_a_chain_over_the_library",
+        "agreement/test_library_chains.py::test_a_chain_over_gymnasium",
+        "agreement/test_small_chains.py::test_a_small_chain",
+    ),
+    "inferred specs are those of the runtime, and data are in them": (
+        "agreement/test_random_chains.py::test_random_chains",
+        "agreement/test_fused_chains.py::test_specs",
+        "agreement/test_fused_chains.py::test_contract",
+    ),
+    "a replay is what the environment wrote": (
+        "agreement/test_library_chains.py::test_a_chain_over_the_library",
+        "transforms/test_offline.py::test_offline_equals_online",
+    ),
+    "a state dict that was loaded goes on": (
+        "agreement/test_library_chains.py::test_a_chain_over_the_library",
+        "agreement/test_fused_statistics.py::test_saved_and_loaded",
+    ),
+    "as TorchRL's, transform by transform": (
+        "transforms/test_against_torchrl.py::test_cartpole",
+        "transforms/test_library_against_torchrl.py::test_batches_with_partial_resets",
+        "transforms/test_images_against_torchrl.py::test_agrees",
+        "transforms/test_limits_and_stacks_against_torchrl.py::test_agrees",
+        "transforms/test_windows_against_torchrl.py::test_windows_and_their_padding",
+        "transforms/test_actions_against_torchrl.py::test_permuted_actions",
+        "transforms/test_dtype_cast_against_torchrl.py::test_float64_as_float32",
+        "transforms/test_vec_norm_v2_against_torchrl.py::test_means_deviations_and_what_is_normalised",
+        "transforms/test_replay_sequences.py::test_multi_step_against_torchrl",
+        "transforms/test_expand_against_torchrl.py::test_agrees",
+        "agreement/test_chains_against_torchrl.py::test_native",
+    ),
+    "what is learned in one process, in four, saved and loaded": (
+        "transforms/test_statistics.py::test_one_row_after_the_other",
+        "transforms/test_statistics.py::test_many_rows_at_once_weigh_as_one_by_one",
+        "transforms/test_statistics.py::test_four_processes_learn_together",
+        "transforms/test_statistics.py::test_saved_and_loaded",
+        "agreement/test_fused_statistics.py::test_processes_learn_together",
+    ),
+}
 
-    def __init__(self, by: float, in_key: str = "a", out_key: str = "a") -> None:
-        super().__init__([in_key], [out_key], [out_key], [in_key])
-        self.by = by
+DIAGNOSTICS = {
+    "order": (
+        "cases/chains/read_before_it_is_written",
+        "cases/chains/reward_sum_before_scaling",
+        "cases/chains/reward_read_too_early",
+        "cases/chains/action_changed_behind_its_reader",
+    ),
+    "missing keys": ("cases/chains/misspelt_in_key", "cases/chains/nested_reward"),
+    "dropped keys": (
+        "cases/chains/key_dropped_before",
+        "cases/chains/flag_dropped",
+        "cases/chains/every_reward_dropped",
+    ),
+    "collisions": (
+        "cases/chains/two_step_counters",
+        "cases/chains/two_reward_sums",
+        "cases/chains/key_written_twice",
+        "cases/chains/output_named_like_an_observation",
+    ),
+    "shapes": (
+        "cases/chains/sizes_that_differ",
+        "cases/chains/keys_of_several_shapes",
+        "cases/chains/argument_beyond_the_axes",
+        "cases/chains/type_changes_after_a_step",
+        "cases/chains/scale_of_another_shape",
+    ),
+    "dtypes": ("cases/chains/float32_for_float64", "cases/chains/actions_that_do_not_fit"),
+    "a learned statistic under a frozen policy's data": (
+        "cases/pipelines/evaluation_with_other_statistics",
+        "cases/pipelines/statistics_where_nothing_acts",
+        "cases/pipelines/statistics_below_a_buffer",
+    ),
+    "counters before a frame skip": ("cases/around/counts_repetitions",),
+    "lints are allowed by name": ("cases/good/chain_that_allows_a_warning",),
+    "masks": (
+        "cases/chains/masks",
+        "cases/transforms/masks",
+        "cases/chains/masks_of_several_actions",
+    ),
+    "roles and outputs": (
+        "cases/around/several_keys",
+        "cases/transforms/two_roles_repeated",
+        "cases/chains/keys_that_go_together",
+        "cases/transforms/type_of_what_reads_itself",
+        "cases/transforms/type_that_a_step_changes",
+        "cases/transforms/parameter_that_shapes_a_type",
+        "cases/transforms/inverse_without_a_type",
+        "cases/transforms/bounds_of_what_may_have_none",
+        "cases/transforms/outputs_of_one_key",
+        "cases/transforms/hidden_output_unread",
+        "cases/transforms/kind_of_an_output",
+    ),
+    "statistics": (
+        "cases/transforms/statistic_of_a_batch_elsewhere",
+        "cases/transforms/buffer_never_assigned",
+        "cases/lints/statistic_in_float32",
+        "cases/transforms/buffer_of_another_kind",
+    ),
+    "repeated steps": (
+        "cases/around/two_kinds",
+        "cases/around/acc_outside_of_fold",
+        "cases/around/reward_of_the_last_repetition",
+        "cases/around/collected_over_a_changing_number",
+        "cases/around/steps_without_a_bound",
+        "cases/around/skip_reads_next",
+    ),
+    "recorded data": (
+        "cases/transforms/recursion_incomplete",
+        "cases/transforms/recursion_without_start",
+        "cases/chains/recursion_in_a_chain",
+    ),
+    "states of the policy": (
+        "cases/transforms/state_of_the_policy_stepped",
+        "cases/chains/state_of_the_policy_dropped",
+    ),
+    "draws, phases and one-hot rows": (
+        "cases/transforms/draw_in_a_map",
+        "cases/transforms/python_class_misused",
+        "cases/chains/actions_that_do_not_fit",
+    ),
+}
+"""What chains and declarations get wrong, at its line."""
 
-    def _apply_transform(self, obs: torch.Tensor) -> torch.Tensor:
-        return obs + self.by
-
-    def _inv_apply_transform(self, state: torch.Tensor) -> torch.Tensor:
-        return state - self.by
-
-
-class Collector:
-    """Stands for a collector: all that is asked is that it can be referred to weakly."""
-
-
-def test_calls_with_tensors() -> None:
-    add = Add(2.0)
-    assert add(torch.ones(3)).tolist() == [3.0] * 3
-    assert add(a=torch.ones(3)).tolist() == [3.0] * 3
-    data = TensorDict(a=torch.ones(3))
-    assert add(tensordict=data) is data
-    assert data["a"].tolist() == [3.0] * 3
-    assert add.inv(torch.ones(3)).tolist() == [-1.0] * 3
-    assert add.inv(a=torch.ones(3)).tolist() == [-1.0] * 3
-    back = add.inv(data)
-    assert back["a"].tolist() == [1.0] * 3
-    assert data["a"].tolist() == [3.0] * 3  # the input stays
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"b": torch.ones(1)}, {}, {"a": torch.ones(1), "tensordict": TensorDict()}]
-)
-def test_calls_that_do_not_fit(wrong: dict[str, torch.Tensor]) -> None:
-    with pytest.raises(TypeError, match="Add takes a tensordict or the keywords a"):
-        Add(1.0)(**wrong)
-    with pytest.raises(TypeError, match="2 tensors"):
-        Add(1.0)(torch.ones(1), torch.ones(1))
-
-
-@pytest.mark.parametrize("given", [None, 5, {"a": torch.ones(1)}, [torch.ones(1)]])
-@pytest.mark.parametrize(
-    "make", [lambda: Add(1.0), lambda: RewardSum(), lambda: Compose(Add(1.0), RewardSum())]
-)
-def test_what_is_no_tensordict(make: Callable[[], Transform], given: Any) -> None:
-    name = type(make()).__name__
-    with pytest.raises(TypeError, match=f"{name} takes a tensordict or tensors, got {type(given).__name__}"):
-        make()(given)
-    with pytest.raises(TypeError, match=f"got {type(given).__name__}"):
-        make()(tensordict=given)
-
-
-def test_nested_keys_by_keyword() -> None:
-    norm = ObservationNorm(1.0, 2.0, in_keys=[("agents", "x")])
-    assert norm(agents_x=torch.ones(2)).tolist() == [3.0, 3.0]
-
-
-def test_keys_of_a_chain() -> None:
-    chain = Compose(Add(1.0, "a", "b"), Add(1.0, "b", "c"), Add(1.0, "x", "y"))
-    assert chain.in_keys == ["a", "x"]
-    assert chain.out_keys == ["b", "c", "y"]
-    assert chain.out_keys_inv == ["x", "b", "a"]
-    assert chain.in_keys_inv == ["y", "c", "b"]
-    made = Compose(Add(1.0, "a", "b"), Add(1.0, "b", "c"))(a=torch.zeros(2))
-    assert [each.tolist() for each in made] == [[1.0, 1.0], [2.0, 2.0]]
-    assert Compose(Add(2.0), Add(3.0)).inv(torch.zeros(1)).item() == -5.0
-
-
-def test_as_modules() -> None:
-    chain = Compose(Add(1.0, "a", "b"))
-    model = TensorDictSequential(chain, TensorDictModule(nn.Identity(), ["b"], ["c"]))
-    assert model.in_keys == ["a"]
-    assert model(TensorDict(a=torch.zeros(2)))["c"].tolist() == [1.0, 1.0]
-    assert nn.Sequential(chain, nn.Identity())(TensorDict(a=torch.zeros(2)))["b"].tolist() == [1.0, 1.0]
-
-
-def test_missing_tolerance_of_an_environment() -> None:
-    env = TransformedEnv(Walk(2), Compose(Add(1.0, "position", "position")))
-    env.set_missing_tolerance(True)
-    assert env.transform[0].missing_tolerance
-    env.set_missing_tolerance()
-    assert not env.transform[0].missing_tolerance
-    with pytest.raises(KeyError, match="Add reads 'position'"):
-        env.transform(TensorDict(b=torch.ones(1)))
-
-
-def test_the_collector_is_found() -> None:
-    inside = TransformedEnv(Walk(2), RewardSum())
-    env = TransformedEnv(inside, Compose(StepCounter()), auto_unwrap=False)
-    assert env.transform[0].collector is None
-    assert RewardSum().collector is None
-    runs, other = Collector(), Collector()
-    inside.register_collector(other)
-    assert env.transform[0].collector is other
-    env.register_collector(runs)
-    assert env.transform[0].collector is runs
-    assert inside.transform.collector is other
-    assert pickle.loads(pickle.dumps(env)).collector is None
-    del runs
-    gc.collect()
-    assert env.transform[0].collector is None
-
-
-def test_recordings_are_written_out() -> None:
-    written = []
-
-    class Recorder(Transform):
-        def dump(self, **kwargs: object) -> None:
-            written.append(kwargs)
-
-    Compose(Recorder(), StepCounter(), Recorder()).dump(suffix="x")
-    assert written == [{"suffix": "x"}, {"suffix": "x"}]
-
-
-def test_functions_are_transforms() -> None:
-    def count(data: TensorDictBase) -> TensorDictBase:
-        return data.set("y", data["y"] + 1 if "y" in data else torch.zeros(data.shape))
-
-    env = TransformedEnv(Walk(2), count)
-    env.append_transform(count)
-    env.insert_transform(0, count)
-    env.transform.append(count)  # type: ignore[attr-defined]
-    assert env.reset()["y"].tolist() == [3.0, 3.0]
-    env.transform = count
-    assert env.reset()["y"].tolist() == [0.0, 0.0]
-
-
-def test_specs_follow_the_chain() -> None:
-    env = TransformedEnv(Walk(2), RewardScaling(0.0, 0.5))
-    assert "step_count" not in env.observation_spec
-    env.append_transform(StepCounter(max_steps=3))
-    assert "step_count" in env.observation_spec
-    before = env.observation_spec
-    assert env.observation_spec is before  # once
-    counter = env.transform[1]
-    assert counter.parent.full_reward_spec == env.full_reward_spec
-    assert "step_count" not in counter.parent.observation_spec
-    assert env.transform.pop() is counter
-    assert "step_count" not in env.observation_spec
-    assert counter.parent is None
-    check_env_specs(env)
-
-
-def test_an_internal_error_is_not_taken_for_a_missing_attribute() -> None:
-    """Else the spec of the environment inside would be given, silently."""
-
-    class Broken(Transform):
-        def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-            raise AttributeError("no such thing")
-
-    env = TransformedEnv(Walk(2), Broken())
-    with pytest.raises(AttributeError, match=r"because an internal error was raised: .*no such thing"):
-        _ = env.observation_spec
-    for use in (env.reset, lambda: env.rollout(2)):
-        with pytest.raises(AttributeError, match=r"internal error was raised: .*no such thing"):
-            use()
-    with pytest.raises(
-        AttributeError, match="'Walk' object has no attribute 'tralala', nor has the TransformedEnv"
-    ):
-        _ = env.tralala
-    assert env.dtype == torch.float32  # what the environment inside has
-
-
-def test_an_internal_error_of_a_transform_s_specs_is_shown() -> None:
-    class Broken(RewardSum):
-        def _added_specs(self) -> dict[NestedKey, TensorSpec]:
-            raise AttributeError("no such thing")
-
-    for name in ("observation_spec", "reward_keys"):
-        with pytest.raises(
-            AttributeError, match=r"internal error was raised: AttributeError.'no such thing'"
-        ):
-            getattr(TransformedEnv(Walk(2), Broken()), name)
-    with pytest.raises(AttributeError, match="'RewardSum' object has no attribute 'tralala'"):
-        _ = RewardSum().tralala  # type: ignore[attr-defined]
-
-
-def test_chains_are_taken_apart() -> None:
-    env = TransformedEnv(Walk(2), Compose(RewardSum(), StepCounter()))
-    copy = env.transform.clone()
-    longer = Compose(*copy, Add(1.0, "position", "moved"))  # type: ignore[misc]
-    assert len(longer) == 3
-    with pytest.raises(AttributeError, match="already part of another Compose"):
-        Compose(*env.transform)  # type: ignore[misc]
+ROWS: dict[str, tuple[str, ...]] = {
+    **{f"fault of {row}": held_by for row, held_by in FAULTS.items()},
+    **{f"class: {row}": held_by for row, held_by in CLASSES.items()},
+    **{f"agreement: {row}": held_by for row, held_by in AGREEMENT.items()},
+    **{f"diagnostic: {row}": held_by for row, held_by in DIAGNOSTICS.items()},
+}
 
 
-def test_done_after_a_reset_is_the_base_environment_s() -> None:
-    base = Walk(2)
-    env = TransformedEnv(base, RewardSum())
-    base._allow_done_after_reset = True
-    assert env._allow_done_after_reset
-    with pytest.raises(RuntimeError, match="a read-only property for TransformedEnvs"):
-        env._allow_done_after_reset = False
-    with pytest.raises(RuntimeError, match="batch_locked is a read-only property"):
-        env.batch_locked = False
+@pytest.mark.parametrize("row", ROWS)
+def test_each_row_is_held_by_a_test(row: str) -> None:
+    assert ROWS[row]
+    assert [test for test in ROWS[row] if not is_there(test)] == []
+
+
+@pytest.mark.parametrize("row", TOLD)
+def test_what_cannot_be_mended_is_told(row: str) -> None:
+    of, said = TOLD[row]
+    assert said in " ".join((of.__doc__ or "").split())
+
+
+def test_the_ledger_names_each_transform_with_a_fault() -> None:
+    ledger = (TESTS.parent / "docs/differences.md").read_text(encoding="utf-8")
+    names = {name for row in FAULTS for name in row.partition(":")[0].split(", ")}
+    assert {name for name in names if name not in ledger} == set()

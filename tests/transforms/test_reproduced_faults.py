@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
-from specgen_runtime.specs import Binary, Bounded, Composite, OneHot, Unbounded
+from specgen_runtime.specs import Binary, Bounded, Composite, OneHot, TensorSpec, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import (
+    ActionDiscretizer,
+    ActionScaling,
     BinarizeReward,
     CatFrames,
     CatTensors,
+    DiscreteActionProjection,
     FlattenObservation,
+    MultiAction,
     RandomTruncationTransform,
+    RenameTransform,
     RewardClipping,
     SelectTransform,
     StepCounter,
     TargetReturn,
+    TimeMaxPool,
     ToTensorImage,
 )
 from tensordict import TensorDict
@@ -53,6 +59,34 @@ class Drawn(EnvBase):
         torch.manual_seed(seed or 0)
 
 
+class Choosers(EnvBase):
+    """Two agents, each of which sees what it did before; it has a generator of its own, and draws nothing."""
+
+    def __init__(self, *batch: int, action: TensorSpec) -> None:
+        super().__init__(batch_size=batch)
+        group = (*batch, 2)
+        actions = action.expand(*group, *action.shape)
+        seen = Unbounded((*group, *action.shape), dtype=action.dtype)
+        self.action_spec = Composite(agents=Composite(action=actions, shape=group), shape=batch)
+        self.observation_spec = Composite(agents=Composite(seen=seen, shape=group), shape=batch)
+        self.state_spec = self.observation_spec.clone()
+        self.reward_spec = Unbounded((*batch, 1))
+        self.done_spec = Composite(done=Binary(1, (*batch, 1), dtype=torch.bool), shape=batch)
+        self._generator = torch.Generator()
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> TensorDict:
+        fresh: TensorDict = self.observation_spec.zero()
+        return fresh
+
+    def _step(self, tensordict: Any) -> TensorDict:
+        agents = TensorDict({"seen": tensordict["agents", "action"]}, (*self.batch_size, 2))
+        zeros = torch.zeros(*self.batch_size, 1)
+        return TensorDict({"agents": agents, "reward": zeros, "done": zeros.bool()}, self.batch_size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._generator.manual_seed(seed or 0)
+
+
 def drawn(reward: Any = None, batch: tuple[int, ...] = (), **observed: Any) -> Drawn:
     """An environment that observes values of these specs."""
     specs = observed or {"seen": Unbounded((*batch, 1))}
@@ -80,7 +114,7 @@ def test_several_rewards_are_told_from_none() -> None:
 
 
 def test_bounds_stand_behind_one_another() -> None:
-    pair = {"a": Bounded(-1.0, 2.0, (2,)), "b": Bounded(0.0, 5.0, (1,))}
+    pair: dict[str, Any] = {"a": Bounded(-1.0, 2.0, (2,)), "b": Bounded(0.0, 5.0, (1,))}
     env = TransformedEnv(drawn(**pair), CatTensors(["b", "a"]))
     check_env_specs(env)
     spec: Any = env.observation_spec["observation_vector"]
@@ -145,6 +179,125 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
         assert nested is None or nested[ended.expand(nested.shape[:-1])].all()
 
 
+def test_frames_are_no_part_of_a_state_dict() -> None:
+    """A run that goes on with other rows has nothing to load frames into."""
+    env = TransformedEnv(Walk(3), CatFrames(3, -1, in_keys=["position"], out_keys=["frames"]))
+    env.rollout(4)
+    saved = env.state_dict()
+    assert not any(isinstance(value, torch.Tensor) for value in saved.values())
+    other = TransformedEnv(Walk(2, 2), CatFrames(3, -1, in_keys=["position"], out_keys=["frames"]))
+    other.load_state_dict(saved)
+    check_env_specs(other)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: TimeMaxPool(in_keys=["position"], out_keys=["largest"], T=3), (3, 3)),
+        (lambda: MultiAction(2), (3, 2, 3)),
+    ],
+)
+def test_a_step_that_is_repeated_gives_the_same(make: Any, shape: tuple[int, ...]) -> None:
+    """What was seen before is in the tensordict: the object remembers nothing."""
+    env = TransformedEnv(Walk(3), make())
+    root = env.step_mdp(env.step(env.rand_action(env.reset()))).set("action", torch.full(shape, 0.25))
+    first = env.step(root.clone())["next"]
+    env.step(env.rand_action(env.reset()))
+    assert (env.step(root.clone())["next"] == first).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "key"),
+    [
+        (lambda: CatFrames(2, -1, in_keys=[("agents", "x")], out_keys=[("agents", "seen")]), "seen"),
+        (lambda: TimeMaxPool(in_keys=[("agents", "x")], out_keys=[("agents", "seen")], T=2), "seen"),
+        (lambda: TargetReturn(5.0, in_keys=[("agents", "reward")]), "target_return"),
+    ],
+)
+def test_two_reset_keys(make: Any, key: str) -> None:
+    """An entry of agents begins anew with those that are reset, whichever of the two masks says so."""
+    env = TransformedEnv(Team(3), make())
+    assert env.reset_keys == ["_reset", ("agents", "_reset")]
+    check_env_specs(env)
+    fresh = env.reset()
+    push = torch.full((3, 2, 1), 0.5)
+    root = env.step_mdp(env.step(fresh.clone().set(("agents", "action"), push)))
+    before = root["agents", key].clone()
+    assert not (before == fresh["agents", key]).all(-1).any()
+    rows = torch.tensor([[True], [False], [False]])
+    again = env.reset(root.clone().set("_reset", rows))
+    assert torch.equal(again["agents", key][0], fresh["agents", key][0])
+    assert torch.equal(again["agents", key][1:], before[1:])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CatTensors(["position"], "joined"),
+        lambda: RenameTransform(["position"], ["joined"]),
+    ],
+)
+def test_what_the_environment_steps_from_may_be_joined_or_renamed(make: Any) -> None:
+    """What is taken away from the user is still what the environment reads."""
+    env = TransformedEnv(Walk(3), make())
+    check_env_specs(env)
+    torch.manual_seed(0)
+    data = env.rollout(5)
+    torch.manual_seed(0)
+    assert torch.equal(data["next", "joined"], Walk(3).rollout(5)["next", "position"])
+    assert "position" not in data["next"].keys()  # noqa: SIM118 - a tensordict
+
+
+@pytest.mark.parametrize(
+    ("inner", "make"),
+    [
+        (
+            Bounded(-1.0, 1.0, (3,)),
+            lambda: ActionDiscretizer(4, action_key=("agents", "action"), sampling="random"),
+        ),
+        (OneHot(3), lambda: DiscreteActionProjection(3, 5, action_key=("agents", "action"))),
+    ],
+)
+def test_actions_are_drawn_from_the_generator_of_the_environment(inner: TensorSpec, make: Any) -> None:
+    """Neither does the global generator decide, nor is it moved."""
+    env = TransformedEnv(Choosers(20, action=inner), make())
+    chosen = env.full_action_spec.rand()
+    if isinstance(inner, OneHot):
+        chosen["agents", "action"] = torch.eye(5, dtype=torch.bool)[4].expand(20, 2, 5)
+    found = []
+    for seed, elsewhere in ((3, 0), (3, 1), (4, 0)):
+        env.set_seed(seed)
+        torch.manual_seed(elsewhere)
+        before = torch.get_rng_state()
+        found.append(env.step(env.reset().update(chosen))["next", "agents", "seen"])
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("make", [lambda: ActionDiscretizer(4), ActionScaling])
+def test_bounds_that_nobody_knows(make: Any) -> None:
+    """Outside of an environment there is no spec, rather than one without bounds."""
+    with pytest.raises(
+        RuntimeError, match="is part of no environment that could tell the bounds of 'action'"
+    ):
+        make().inv(TensorDict(action=torch.ones(3)))
+
+
+def test_projected_actions_of_a_group() -> None:
+    env = TransformedEnv(
+        Choosers(4, action=OneHot(3)), DiscreteActionProjection(3, 5, action_key=("agents", "action"))
+    )
+    check_env_specs(env)
+    assert env.full_action_spec["agents", "action"] == OneHot(5, shape=(4, 2, 5))
+    chosen = torch.arange(8).reshape(4, 2) % 5
+    action = torch.nn.functional.one_hot(chosen, 5).bool()
+    seen = env.step(env.reset().set(("agents", "action"), action))["next", "agents", "seen"]
+    assert seen.shape == (4, 2, 3)
+    assert (seen.sum(-1) == 1).all()
+    assert torch.equal(seen[chosen < 3], action[chosen < 3][:, :3])
+
+
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [
@@ -156,3 +309,26 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
 def test_keywords_that_are_not_taken(make: type, keywords: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         make(**keywords)
+
+
+def test_maxima_of_recorded_data() -> None:
+    """They are those that the environment would have written."""
+    plain = Walk(3).rollout(12, break_when_any_done=False)
+    assert plain["next", "done"].any()
+    actions = iter(plain["action"].unbind(1))
+    env = TransformedEnv(Walk(3), TimeMaxPool(in_keys=["position"], out_keys=["largest"], T=3))
+    online = env.rollout(12, lambda td: td.set("action", next(actions)), break_when_any_done=False)
+    found = TimeMaxPool(in_keys=["position"], out_keys=["largest"], T=3)(plain)
+    for place in ("largest", ("next", "largest")):
+        assert torch.equal(found[place], online[place])
+
+
+def test_a_state_that_is_not_selected_is_in_neither_data_nor_specs() -> None:
+    env = TransformedEnv(Walk(3), SelectTransform())
+    check_env_specs(env)
+    torch.manual_seed(0)
+    data = env.rollout(4)
+    for place in (data, data["next"], env.observation_spec, env.state_spec):
+        assert "position" not in place.keys()  # noqa: SIM118 - a tensordict
+    torch.manual_seed(0)
+    assert torch.equal(data["next", "reward"], Walk(3).rollout(4)["next", "reward"])

@@ -274,6 +274,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             unread: whether parameters stand in for them: any numbers do.
 
         Raises:
+            RuntimeError: it is part of no environment that could tell.
             ValueError: if it has no finite bounds on both sides.
         """
         if key not in self._known_bounds:
@@ -281,6 +282,11 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             if not is_bounded(spec):
                 if unread:
                     return torch.zeros(()), torch.zeros(())
+                if self.parent is None and self._given is None:
+                    raise RuntimeError(
+                        f"{type(self).__name__} is part of no environment that could tell the bounds of {key!r}: call it"
+                        " behind one, TransformedEnv(env, transform).transform.inv(...)"
+                    )
                 raise ValueError(
                     f"{type(self).__name__} needs finite bounds on both sides of {key!r}, whose spec is {spec}"
                 )
