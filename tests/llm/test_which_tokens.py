@@ -152,7 +152,13 @@ def whole_log_probs(data: TensorDict) -> TensorDict:
 
 @pytest.mark.parametrize(
     "options",
-    [{"exclude_tokens": ["<|im_end|>"]}, {"exclude_tokens": [4]}, {}],
+    [
+        {"roles": ["tool"]},
+        {"roles": ["tool", "assistant"], "exclude_tokens": ["<|im_end|>"]},
+        {"roles": {"assistant"}},
+        {"exclude_tokens": [4]},
+        {},
+    ],
 )
 def test_tokens_of_the_penalty_are_those_of_retrieve_kl(options: dict[str, Any]) -> None:
     found = KLRewardTransform(wrapped(1), coef=0.5, **options)(whole_log_probs(told(reward=torch.ones(2, 1))))
@@ -186,12 +192,53 @@ def test_excluded_tokens_and_masks_behind_prompts() -> None:
     assert (kl != 0).tolist() == [[False, False, True, False, True, False], [False] * 4 + [True, False]]
 
 
-def test_other_roles_are_scored_by_both_models() -> None:
+def test_roles_of_sampled_tokens() -> None:
+    """They end where sampling ended, before what the template puts behind the last message."""
+    rendered = whole_log_probs(told())
+    policy = wrapped(0, prefer_tokens=False)
+    scored = policy(told())
+    kept = scored["masks", "all_attention_mask"].clone()
+    kept[:, -1] = False  # the template's line break
+    data = told(tokens={"full": scored["tokens", "full"]}, log_probs=rendered["log_probs"].clone())
+    data["masks"] = {"all_attention_mask": kept, "all_assistant_mask": scored["masks", "all_assistant_mask"]}
+    transform = KLRewardTransform(wrapped(1), roles=["tool"])
+    kl = transform(data)["kl_penalty"]
+    wanted = KLRewardTransform(wrapped(1), roles=["tool"])(rendered)["kl_penalty"]
+    assert bool(wanted[0].any())
+    torch.testing.assert_close(kl, wanted)
+    data["tokens", "full"][0, -8] += 1
+    with pytest.raises(
+        ValueError, match=r"row 0: the data have \d+ tokens that are not those of the conversation"
+    ):
+        transform(data)
+
+
+@pytest.mark.parametrize("roles", [["tool"], ["tool", "assistant"]])
+def test_roles_that_the_policy_did_not_sample(roles: list[str]) -> None:
     """A policy that samples writes log-probabilities of its own answers alone."""
-    with pytest.raises(TypeError, match="KLRewardTransform has no keyword 'roles'"):
-        KLRewardTransform(wrapped(1), roles=["tool"])  # type: ignore[call-arg]
+    scored = whole_log_probs(told())
+    said = wrapped(0, prefer_tokens=False)(told())["masks", "all_assistant_mask"]
+    sampled = scored.clone()
+    sampled["log_probs", "full"] = scored["log_probs", "full"].where(said, 0.0)
+    transform = KLRewardTransform(wrapped(1), roles=roles)
+    with pytest.raises(
+        ValueError, match=r"row 0: \('log_probs', 'full'\) is 0 for all \d+ tokens of these roles"
+    ):
+        transform(sampled)
+    only = KLRewardTransform(wrapped(1), roles=["assistant"])
+    torch.testing.assert_close(only(sampled)["kl_penalty"], only(scored)["kl_penalty"])
 
 
-def test_unknown_tokens_of_the_penalty() -> None:
-    with pytest.raises(ValueError, match="to be one token here"):
-        KLRewardTransform(wrapped(1), exclude_tokens=["the weather"])(whole_log_probs(told()))
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"roles": "tool"}, "roles are names such as"),
+        ({"roles": ["tool"], "assistant_only": False}, "with assistant_only=True"),
+        ({"exclude_tokens": ["the weather"]}, "to be one token here"),
+    ],
+)
+def test_keywords_of_the_penalty(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        KLRewardTransform(wrapped(1), **options)(whole_log_probs(told()))
+    with pytest.raises(ValueError, match="input_mode='history'"):
+        KLRewardTransform(wrapped(1, input_mode="tokens"), roles=["tool"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -40,8 +40,10 @@ class Reference(ScoringModels):
         ref_model: makes it.
         assistant_only: whether only answers are scored: what the assistant said, where that is known; else all behind
             the prompt.
+        roles: whose tokens are scored in place of the assistant's; see `scoring`.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
+        log_prob_key: of the policy's log-probabilities, which are to be of the tokens of `roles`, too.
         options: further keywords of `scoring`.
 
     Raises:
@@ -53,18 +55,25 @@ class Reference(ScoringModels):
         *,
         ref_model: Callable[[], TransformersWrapper],
         assistant_only: bool,
+        roles: Collection[str] | None,
         exclude_tokens: Sequence[int | str],
         mask_key: NestedKey | None,
+        log_prob_key: NestedKey | None,
         **options: Any,
     ) -> None:
         model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
         which = WhichTokens(assistant_only, "zero", exclude_tokens, mask_key)
         super().__init__({"ref_model": model}, which=which)
+        self._of_roles = model
+        if roles is not None:
+            self._of_roles = scoring(model, "ref_model", assistant_only=assistant_only, roles=roles)
+        self._log_prob_key = None if self._of_roles is model else log_prob_key  # it is of answers
 
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
         known = super().row_layout()
-        return known._replace(reads=(*known.reads, _PROMPTS))
+        written = () if self._log_prob_key is None else (self._log_prob_key,)
+        return known._replace(reads=(*known.reads, _PROMPTS, *written))
 
     def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
         """Which tokens are scored: bool ``[rows, width]``; see `WhichTokens`.
@@ -72,10 +81,32 @@ class Reference(ScoringModels):
         Args:
             data: what the tokens were read from.
             found: the tokens.
+
+        Raises:
+            ValueError: tokens in the data are not those of the conversations whose roles are asked for, or the policy wrote
+                log-probabilities of its answers alone; or see `WhichTokens`.
         """
         if self.which.assistant_only and found.assistant is None:
             found = found._replace(assistant=behind_prompts(data, _PROMPTS, found))
-        return super().tokens_to_score(data, found)
+        if self._log_prob_key is None:
+            return super().tokens_to_score(data, found)
+        of_roles = _mask_of_beginnings(found, self._of_roles.sequences(data))
+        scored = super().tokens_to_score(data, found._replace(assistant=of_roles))
+        others = scored if found.assistant is None else scored & ~found.assistant
+        gen = log_probs_like(rows_at(data, self._log_prob_key), found.attention, self._log_prob_key)
+        _refuse_unwritten(gen, others, self._log_prob_key)
+        return scored
+
+
+def _refuse_unwritten(log_probs: Tensor, others: Tensor, key: NestedKey) -> None:
+    """ValueError for a row with no log-probability of any of the tokens that the policy did not say."""
+    unwritten = others.any(-1) & ~(others & (log_probs != 0)).any(-1)
+    if bool(unwritten.any()):
+        row = int(unwritten.nonzero()[0])
+        raise ValueError(
+            f"row {row}: {key!r} is 0 for all {int(others[row].sum())} tokens of these roles that the policy did not "
+            "sample; a policy that samples writes those of its answer alone. Take RetrieveKL(roles=...), which scores them"
+        )
 
 
 def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, key: NestedKey) -> Tensor:
@@ -105,6 +136,31 @@ def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, k
     )
 
 
+def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
+    """The mask of whole conversations for tokens that they begin with: bool ``[rows, width]``.
+
+    Sampled tokens end before what a template puts behind the last message.
+
+    Args:
+        tokens: as they are in the data.
+        rendered: the conversations, whose `assistant` is the mask.
+
+    Raises:
+        ValueError: a row has other tokens than its conversation.
+    """
+    assert rendered.assistant is not None
+    mask = torch.zeros_like(tokens.attention)
+    wholes = zip(rendered.rows(), rendered._replace(ids=rendered.assistant).rows(), strict=True)
+    for row, (ids, (whole, wanted)) in enumerate(zip(tokens.rows(), wholes, strict=True)):
+        if not torch.equal(ids, whole[: len(ids)]):
+            raise ValueError(
+                f"row {row}: the data have {len(ids)} tokens that are not those of the conversation as the template "
+                "renders it, so roles can't be told; give a mask (mask_key)"
+            )
+        mask[row, tokens.attention[row]] = wanted[: len(ids)]
+    return mask
+
+
 class KLRewardTransform(
     HereOrInActors,
     FixedArguments,
@@ -131,6 +187,8 @@ class KLRewardTransform(
         tokenizer: instead of the reference's.
         assistant_only: whether only answers count.
         padding_side: of the reference's tokens; None for its own.
+        roles: whose tokens count in place of the assistant's; None for those of what the assistant said. The policy's
+            log-probabilities are to be of these, too, as one that scores writes them. It needs ``input_mode="history"``.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
@@ -138,8 +196,9 @@ class KLRewardTransform(
 
     Raises:
         TypeError: there is no such keyword.
-        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; or see `KLPenalty`. With
-            `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
+        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; roles can't be told; or see
+            `KLPenalty`. At a call: the policy wrote no log-probabilities of the tokens of `roles`. With `use_ray_service`: a
+            model instead of a factory, or the actor of this name has other arguments.
     """
 
     models: Reference | RayScoringModels
@@ -159,6 +218,7 @@ class KLRewardTransform(
         tokenizer: Any = None,
         assistant_only: bool = True,
         padding_side: Literal["left", "right"] | None = None,
+        roles: Collection[str] | None = None,
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
@@ -175,8 +235,10 @@ class KLRewardTransform(
             Reference,
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
             assistant_only=assistant_only,
+            roles=roles,
             exclude_tokens=exclude_tokens,
             mask_key=mask_key,
+            log_prob_key=None if roles is None else self._log_prob_key,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,
