@@ -191,6 +191,40 @@ def test_soft_caps_are_found_where_they_hardly_show() -> None:
         assert model(input_ids=ids).logits.abs().max() > 15
 
 
+@pytest.mark.parametrize(
+    "cut", [lambda logits: logits.clamp(-1.0, 1.0), lambda logits: 300 * torch.tanh(logits / 300)]
+)
+def test_logits_that_are_cut_off_where_they_are_large(cut: Any) -> None:
+    """A model that has none of these when it is probed, and no configuration that tells of it."""
+
+    class Cut(type(tiny_model("llama"))):  # type: ignore[misc]
+        def forward(self, *inputs: Any, **keywords: Any) -> Any:
+            made = super().forward(*inputs, **keywords)
+            made.logits = cut(made.logits)
+            return made
+
+    model: Any = tiny_model("llama")
+    model.__class__ = Cut
+    weight = model.lm_head.weight.data
+    large = weight.clone()
+    weight.mul_(1e-3)
+    with pytest.warns(UserWarning, match="its logits are not what its head gives"):
+        scorer = find_scorer(model)
+    assert isinstance(scorer, LogitsScorer)
+    weight.copy_(large * 50)
+    ids, attended = batch()
+    found = score_tokens(scorer, ids, attended, attended).log_probs
+    torch.testing.assert_close(found, plainly(model, attended, attended)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_probes_in_low_precision(dtype: torch.dtype) -> None:
+    for size in (1e-3, 1.0, 1e3):
+        model: Any = tiny_model("llama").to(dtype)
+        model.lm_head.weight.data.mul_(size)
+        assert isinstance(find_scorer(model), HeadScorer)
+
+
 def undeclared(model: Any) -> Any:
     """The model with a function of its logits that no configuration tells of."""
 
@@ -266,7 +300,7 @@ def test_nothing_scored() -> None:
     ):
         found = score_tokens(find_scorer(model), *given)
         assert torch.equal(found.log_probs, torch.zeros(given[0].shape))
-        found.log_probs.sum().backward()
+        found.log_probs.sum().backward()  # type: ignore[no-untyped-call]
         first = next(model.parameters())
         assert first.grad is not None
         assert not first.grad.any()

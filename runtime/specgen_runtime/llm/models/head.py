@@ -34,6 +34,12 @@ __all__ = [
 Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
 
+_LARGE = 1e3
+"""How large a probe makes logits: those of trained models are below 100."""
+
+_LARGEST_STATE = 1e4
+"""Up to where a probe scales states: float16 ends at 65504."""
+
 
 @dataclass(frozen=True)
 class Scorer(ABC):
@@ -146,7 +152,8 @@ class LogitsScorer(Scorer):
 def find_scorer(model: nn.Module, autocast: torch.dtype | None = None) -> Scorer:
     """Return what scores tokens with a causal model; its head alone, where a probe says that this is right.
 
-    The probe runs 2 sequences of 5 tokens. A model whose logits are something else than head and a declared soft cap
+    The probe runs 2 sequences of 5 tokens, and once more with states that are scaled up at the head, until logits are as
+    large as those of any model: some cut off large ones. What depends on the length of a sequence it does not see. A model whose logits are something else than head and a declared soft cap
     or scale, or that has to be called as a whole (compiled, distributed, with hooks), is called as a whole, with a
     warning that says why.
 
@@ -186,12 +193,36 @@ def _probed(model: nn.Module) -> HeadScorer:
             raw = head(hidden)
         except (RuntimeError, TypeError, ValueError) as error:
             raise _NotFoundError(f"its head and its body don't fit together ({error})") from error
+        scale = _scale_to_large(hidden, raw)
+        with _scaled(head, scale):
+            wanted_large = model(input_ids=ids, use_cache=False).logits
+        pairs = ((raw, wanted), (head(hidden * scale), wanted_large))
         # Those that are declared come first: while logits are small, a soft cap is hardly different from none.
         for post in (*_declared(model), None):
-            if _agree(raw if post is None else post(raw), wanted):
+            if all(_agree(made if post is None else post(made), as_wanted) for made, as_wanted in pairs):
                 linear = post is None and _is_linear(head, hidden, raw)
                 return HeadScorer(model, None, body, head, post, linear, wanted.shape[-1])
     raise _NotFoundError("its logits are not what its head gives")
+
+
+def _scale_to_large(hidden: Tensor, raw: Tensor) -> float:
+    """A factor for states, by which logits become large, and neither overflows in float16."""
+    states, logits = (float(each.float().abs().max().clamp_min(1e-30)) for each in (hidden, raw))
+    return max(1.0, min(_LARGE / logits, _LARGEST_STATE / states))
+
+
+@contextmanager
+def _scaled(head: nn.Module, scale: float) -> Iterator[None]:
+    """Have a head called with states times a factor."""
+
+    def scaled(_head: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (inputs[0] * scale, *inputs[1:])
+
+    handle = head.register_forward_pre_hook(scaled, prepend=True)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _is_linear(head: nn.Module, hidden: Tensor, raw: Tensor) -> bool:
