@@ -59,7 +59,8 @@ def test_tokens_are_scored_as_they_were_sampled(family: str, attention: str) -> 
         with torch.no_grad():
             found = scoring(data.copy())["log_probs", "full"]
         assert found.dtype == torch.float32
-        return (found[said] - sampled).abs()
+        off_by: Tensor = (found[said] - sampled).abs()
+        return off_by
 
     exact = off(autocast=None)
     for given in ({}, {"pad_model_input": False}, {"max_tokens": 64}):
@@ -192,7 +193,7 @@ def test_a_declared_training_whose_reward_rises(
     assert log[-1]["kl_penalty"] > log[0]["kl_penalty"] > 0
 
 
-class Products(TorchDispatchMode):
+class Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Takes down the dtypes of products of layers, and of those that give logits.
 
     Args:
@@ -200,7 +201,7 @@ class Products(TorchDispatchMode):
     """
 
     def __init__(self, vocabulary: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.vocabulary = vocabulary
         self.of_head: set[torch.dtype] = set()
         self.of_layers: set[torch.dtype] = set()

@@ -68,6 +68,7 @@ def test_use_ray_service_and_actor_name_and_faults_6_and_15(ray_cluster: None) -
 
     # the same name, the same actors, whoever makes or unpickles it; another penalty is computed here
     again = RetrieveKL(**PAIR, coeff=2.0, estimator="k2", **options)
+    assert isinstance(again, RayRetrieveKL)
     copy = pickle.loads(pickle.dumps(again))
     exact = RetrieveKL(**PAIR, estimator="full", **options)
     exact_here = RetrieveKL(policy(), reference(), estimator="full")
@@ -94,7 +95,7 @@ def test_use_ray_service_and_actor_name_and_faults_6_and_15(ray_cluster: None) -
         again.update_weights(weights, which="ref_model", version=6)
     assert again.update_weights(weights, which="ref_model", version=7) == 7  # which are there
     with pytest.raises(ValueError, match="there is no model 'policy', only gen_model, ref_model"):
-        again.update_weights(weights, which="policy")
+        again.update_weights(weights, which="policy")  # type: ignore[arg-type]
     with pytest.raises(KeyError, match=r"the weights lack 'lm_head\.weight'"):
         again.update_weights({name: each for name, each in weights.items() if name != "lm_head.weight"})
     assert transform.weight_versions() == {"gen_model": 1, "ref_model": 7}
