@@ -114,17 +114,39 @@ class HindsightReader(PartReader):
             message = f"`{ACHIEVED}` of `{env.name}` is {texts[0]} and `{DESIRED}` {texts[1]}: the one can't become the other"
             self._report(span, message, "let both be of one type", note)
             return
-        networks = [network for loss in losses for network in loss.networks]
-        read = {entry.dotted for network in networks for entry in network.layers.reads}
-        if DESIRED not in read:
-            name = networks[0].name
-            help = f"write `in: [observation, {DESIRED}]` in `{name}`"
-            place = self.file.key_span(*self.path, "networks", name)
-            self._report(place, f"no network reads `{DESIRED}`, whose values are replaced", help)
+        if (apart := self._changed_apart(env)) is not None:
+            help = f"leave `{ACHIEVED}` and `{DESIRED}` out of its `in_keys`"
+            self._report(span, f"{apart}: the one can't become the other", help, note)
+        for network in (one for loss in losses if loss.estimation is not None for one in loss.networks):
+            if DESIRED not in {entry.dotted for entry in network.layers.reads}:
+                message = f"`{network.name}` does not read `{DESIRED}`, whose values are replaced"
+                help = f"write `in: [{', '.join(_with_goal([one.dotted for one in network.layers.inputs]))}]`"
+                place = self.file.key_span(*self.path, "networks", network.name)
+                self._report(place, message, help)
+        read = {entry.dotted for loss in losses for one in loss.networks for entry in one.layers.reads}
         for made, by in _made_of_goals(self.scopes.at(env.span).envs[env.name]):
             if made in read:
                 message = f"{by} makes `{made}` of the goal, and that is not made again for other goals"
                 self._report(span, message, f"let networks read `{DESIRED}` itself", note)
+
+    def _changed_apart(self, env: PipelineEnv) -> str | None:
+        """Who changes what was achieved otherwise than the goal, or by statistics that each has of its own; None if nobody does."""
+        declared = self.scopes.at(env.span).envs[env.name]
+        assert isinstance(declared, Checked)
+        if not isinstance(declared.value, CheckedChain):
+            return None
+        given = declared.value.env.value.returned
+        types = {given[key].type.dtype for key in (ACHIEVED, DESIRED) if key in given}
+        for instance in declared.value.instances:
+            rows = (entry.dotted for row in instance.rows for entry in row.outputs.values())
+            changed = [key for key in rows if key in (ACHIEVED, DESIRED)]
+            who = instance.described(declared.value.name)
+            if len(changed) == 1 and len(types) == 1:  # else it may give one the type of the other
+                (other,) = {ACHIEVED, DESIRED} - {*changed}
+                return f"{who}, changes `{changed[0]}`, and not `{other}`"
+            if changed and who in env.learned:
+                return f"{who}, learns statistics of `{ACHIEVED}` and others of `{DESIRED}`"
+        return None
 
     def _function(
         self, name: str, declared: CheckedEnv | CheckedChain, env: PipelineEnv, span: Span
@@ -185,6 +207,12 @@ class HindsightReader(PartReader):
         if isinstance(declared, CheckedChain) and not declared.params:
             owner = declared.env.value
         return owner.module, f"{owner.name}Params"
+
+
+def _with_goal(reads: list[str]) -> list[str]:
+    """What a network is to read: what it does, and the goal behind the observations."""
+    first = next((index for index, one in enumerate(reads) if one.split(".")[0] == "action"), len(reads))
+    return [*reads[:first], DESIRED, *reads[first:]]
 
 
 def _made_of_goals(declared: object) -> Iterator[tuple[str, str]]:

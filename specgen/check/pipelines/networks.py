@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
@@ -21,7 +21,7 @@ from specgen.check.pipelines.heads_model import (
 )
 from specgen.check.pipelines.language_models import LanguageModelReader
 from specgen.check.pipelines.layers import LayersReader
-from specgen.check.pipelines.layers_model import PipelineTrunk
+from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.mixers import MixerReader
 from specgen.check.pipelines.model import PipelineNetwork, Setting
@@ -106,7 +106,7 @@ class NetworkReader(PartReader):
         usual = self._usual(role, body, self.layers)
         layers = self.layers.layers(name, body, usual, self._numbers_of(name, body))
         found = self._head(name, role, body)
-        if layers is None or found is None:
+        if layers is None or found is None or not self._reads_actions(name, role, body, usual, layers):
             return None
         head, outputs, sizes = found
         report_unused_settings(self.file, self.path, name, body, layers, self.sink)
@@ -214,6 +214,21 @@ class NetworkReader(PartReader):
             else:
                 found += [entry for entry in self.env.actions if one == "action"]
         return self.seen.with_other_groups(body, found)
+
+    def _reads_actions(
+        self, name: str, role: LossNetwork, body: NetworkBody, usual: Sequence[Entry], layers: Layers
+    ) -> bool:
+        """Whether a network that values actions reads them, where it says what it reads."""
+        if "action" not in role.inputs or any(entry.role == "action" for entry in layers.reads):
+            return True
+        actions = [entry.dotted for entry in usual if entry.role == "action"]
+        if not body.in_ or not actions:
+            return True
+        message = f"`{name}` values actions, and does not read `{actions[0]}`"
+        help = f"write `in: [{', '.join((*body.in_, *actions))}]`"
+        span = self.file.key_span(*self.path, "networks", name, "in")
+        self.sink.add(rules.NETWORK_INPUT.at(span, message, help=help))
+        return False
 
     def _head(
         self, name: str, role: LossNetwork, body: NetworkBody

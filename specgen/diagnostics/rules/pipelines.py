@@ -42,9 +42,10 @@ loss: {DQNLoss: {}}
 
 NETWORK_INPUT = Rule(
     "SG555",
-    "nobody writes what a network reads",
+    "a network reads what nobody writes, or leaves out what it values",
     """\
-A network reads what the environment gives, or the action.
+A network reads what the environment gives, or the action. One that values actions reads them, and `in`, which says all that it reads,
+names them, too: `in: [observation, action]`.
 
 ```yaml
 networks: {value_network: {mlp: [64, 64], in: [observatoin]}}
@@ -54,7 +55,7 @@ networks: {value_network: {mlp: [64, 64], in: [observatoin]}}
 networks: {value_network: {mlp: [64, 64], in: [observation]}}
 ```
 """,
-    without="KeyError at the first step.",
+    without="KeyError at the first step; or a policy that learns nothing, since all actions have one value.",
 )
 
 DISTRIBUTION = Rule(
