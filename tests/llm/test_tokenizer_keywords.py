@@ -122,3 +122,20 @@ def test_prompts_keep_their_end(mode: Any) -> None:
     assert torch.equal(cut, whole[:, -7:])
     asked = wrapped(0, tokenizer_kwargs={"max_length": 7, "truncation_side": "right"}, **options)
     assert torch.equal(asked(data.copy())["tokens", "prompt"], whole[:, :7])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_prompts_that_go_on_from_sampled_tokens_are_cut(side: str) -> None:
+    """The tokens of the turns before are in the data, and longer than what the model is to read."""
+    asked = [{"role": "user", "content": "Hello"}]
+    answer = {"role": "assistant", "content": "the answer"}
+    text = tokenizer().apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+    before = torch.tensor([tokenizer().encode(text + "the answer<|im_end|>")])
+    history = ChatHistory(prompt=[[*asked, answer, *asked]])
+    data = TensorDict(history=history, tokens=TensorDict(full=before, batch_size=[1]), batch_size=[1])
+    options: dict[str, Any] = {"generate": True, "generate_kwargs": {"max_new_tokens": 1}}
+    options["tokenizer_kwargs"] = {"truncation_side": side}
+    whole = wrapped(0, **options)(data.copy())["tokens", "prompt"]
+    assert torch.equal(whole[:, : before.shape[1]], before)
+    cut = wrapped(0, max_length=9, **options)(data.copy())["tokens", "prompt"]
+    assert torch.equal(cut, whole[:, -9:] if side == "left" else whole[:, :9])

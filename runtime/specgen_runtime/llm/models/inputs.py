@@ -163,10 +163,12 @@ class Inputs:
     def _prompts(self, data: TensorDictBase) -> Sequences:
         rendered = self._rendered(data)
         ids = rendered.ids
+        keep = kept_tokens(self.tokenizer, self.max_length, self.options.get("truncation_side", self._cut))
         for part in ("prompt", "full") if self.prefer_tokens is not False else ():  # the latter goes further
             known = self._tokens(data, within(self.keys.tokens, part))
             if known is not None:
-                ids = Ragged.of(continued(rendered.text, ids.rows(), known.rows(), self.tokenizer))
+                rows = continued(rendered.text, ids.rows(), known.rows(), self.tokenizer)
+                ids = Ragged.of([row[keep] for row in rows])
         return self.keys.sequences(ids, None, rendered.text)
 
     def _rendered(self, data: TensorDictBase) -> Any:
