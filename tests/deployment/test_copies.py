@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ class Shifted(Transform):
     def __init__(self) -> None:
         super().__init__(in_keys=["observation"], out_keys=["observation"])
         self.shift = torch.ones(3)
+        self.sensor: Any = None
 
     def _apply_transform(self, obs: Tensor, /) -> Tensor:
         return obs + self.shift
@@ -61,3 +63,29 @@ def test_plain_tensors_of_transforms_are_copied() -> None:
     wanted = first_action(agent)
     shifted.shift += 5
     assert torch.equal(first_action(agent), wanted)
+
+
+class Sensor:
+    """What talks to a device, by one at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class Shared(Sensor):
+    """What several may use."""
+
+    def __deepcopy__(self, memo: Any) -> Shared:
+        return self
+
+
+def test_what_can_not_be_copied_is_told() -> None:
+    shifted = Shifted()
+    shifted.sensor = Sensor()
+    with pytest.raises(TypeError, match=r"Shifted holds what can't be copied .*__deepcopy__"):
+        DeployedPolicy(linear(), TransformedEnv(Pendulum(), shifted))
+    shifted.sensor = Shared()
+    agent = DeployedPolicy(linear(), TransformedEnv(Pendulum(), shifted))
+    (copied,) = [part for part in agent.modules() if isinstance(part, Shifted)]
+    assert copied is not shifted
+    assert copied.sensor is shifted.sensor

@@ -70,7 +70,7 @@ def observed(
     """The transforms of an environment as objects, with copies of what they have learned, around an `ObservedEnv`.
 
     Raises:
-        TypeError: `env` runs in other processes.
+        TypeError: `env` runs in other processes, or a transform can't be copied.
     """
     specs, group_map, transforms = _taken_apart(env)
     base = ObservedEnv(specs, group_map, batch_size=batch_size, device=device)
@@ -121,9 +121,19 @@ def _specs_of(env: EnvBase[Any, Any]) -> EnvSpecs:
 
 
 def _of_its_own(transform: Transform) -> Transform:
-    """A copy that shares nothing, and whose statistics stay as they are now."""
+    """A copy that shares nothing, and whose statistics stay as they are now.
+
+    Raises:
+        TypeError: it can't be copied.
+    """
     if isinstance(transform, StatisticsTransform) or (
         isinstance(transform, VecNormV2) and transform.stateful
     ):
         transform = transform.frozen_copy()
-    return copy.deepcopy(transform.clone())
+    try:
+        return copy.deepcopy(transform.clone())
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"DeployedPolicy: {type(transform).__name__} holds what can't be copied ({error}); a class whose objects may be"
+            " used by several at once says so: def __deepcopy__(self, memo): return self"
+        ) from error
