@@ -4,7 +4,7 @@ that learns."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -42,26 +42,25 @@ chains:
 
 
 def rows(budget: Budget) -> Iterator[Row]:
-    """Microseconds a step through `step_and_maybe_reset`, and through `rollout` with random actions and a policy.
+    """Microseconds of the processor a step through `step_and_maybe_reset`, and through `rollout` with random actions and a policy.
 
     The rows of Gymnasium alone say how many times faster than TorchRL the chain would be if it cost nothing.
     """
     ours, theirs = CartPoleGymTrain(), _torchrl_chain()
     for env in (ours, theirs):
         env.set_seed(0)
-    raw = Work(_RawLoop(), STEPS)
-    alone = Work(GivenActions("CartPole-v1"), STEPS)
+    raw, alone = _work(_RawLoop()), _work(GivenActions("CartPole-v1"))
     found = []
     for label, work, limit in (("step_and_maybe_reset", _Stepping, 12), ("rollout(200)", _Rolling, 50)):
-        mine, peer = (Work(work(env), STEPS) for env in (ours, theirs))
+        mine, peer = (_work(work(env)) for env in (ours, theirs))
         found.append((label, mine))
         yield paired(f"CartPoleGymTrain, {label}", mine, peer, budget, limit=limit)
         yield paired(f"Gymnasium CartPole-v1 alone, {label}", alone, peer, budget)
     policy = _policy()
     yield paired(
         "CartPoleGymTrain, rollout(200) with a 2x64 policy",
-        Work(_Acting(ours, policy), STEPS),
-        Work(_Acting(theirs, policy), STEPS),
+        _work(_Acting(ours, policy)),
+        _work(_Acting(theirs, policy)),
         budget,
         limit=8,
     )
@@ -78,11 +77,11 @@ def _learning_rows(budget: Budget) -> Iterator[Row]:
         Compose(RewardSum(), VecNormV2(in_keys=["observation"])),
     )
     for label, work in (("step_and_maybe_reset", _Stepping), ("rollout(200)", _Rolling)):
-        mine, peer = (Work(work(env), STEPS, clock=time.process_time) for env in (chains.Normed(), theirs))
+        mine, peer = (_work(work(env)) for env in (chains.Normed(), theirs))
         yield paired(f"CartPole with VecNorm, {label}", mine, peer, budget)
     batches = (SerialEnv(SIDE_BY_SIDE, create) for create in (CommonStatistics(chains.Normed), chains.Plain))
     frames = STEPS * SIDE_BY_SIDE
-    mine, peer = (Work(_Stepping(env), frames, clock=time.process_time) for env in batches)
+    mine, peer = (_work(_Stepping(env), frames) for env in batches)
     yield paired(
         f"CartPole with VecNorm, {SIDE_BY_SIDE} side by side, step_and_maybe_reset",
         mine,
@@ -90,6 +89,11 @@ def _learning_rows(budget: Budget) -> Iterator[Row]:
         budget,
         peer_name="without VecNorm",
     )
+
+
+def _work(call: Callable[[], object], steps: int = STEPS) -> Work:
+    """Steps in one thread, whose time is that of the processor, on both sides: what else runs does not count."""
+    return Work(call, steps, clock=time.process_time)
 
 
 def _torchrl_chain() -> TransformedEnv:
