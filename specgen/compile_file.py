@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from specgen.check import file as checks
 from specgen.check.allow import apply_allow
 from specgen.check.declarations import check_declarations
-from specgen.diagnostics import Diagnostic, Sink, working_on
+from specgen.diagnostics import Diagnostic, Note, Sink, working_on
 from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.emit.project import render_modules
 from specgen.link import Job
@@ -169,4 +169,10 @@ def check_and_plan(
         message = f"generated code uses `{name}` of {module}, and {what} would be called so"
         help = f"rename the `{name}` of {module}, or {f'`{place[1]}`' if place else 'the other one'}"
         sink.add(NAME_TAKEN.at(file.key_span(*(place or ("import",))), message, help=help))
+    for name, second in plan.twice:
+        places = sorted((plan.declared[name], second), key=lambda place: place[1] != name)
+        message = f"what is generated for `{places[0][1]}` and for `{places[1][1]}` would both be `{name}`"
+        note = Note("the other one", file.key_span(*places[1]))
+        help = f"give `{places[0][1]}` another name"
+        sink.add(NAME_TAKEN.at(file.key_span(*places[0]), message, notes=[note], help=help))
     return sink.items, None if sink.has_errors else plan, seen

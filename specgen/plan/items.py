@@ -39,6 +39,14 @@ Parts = dict[Place, list[Item]]
 """What is planned for each declaration of a file."""
 
 
+def names_in_module(item: Item) -> tuple[str, ...]:
+    """What stands in a module of an item, by its name: of a pipeline several classes and functions."""
+    if not isinstance(item, PipelinePlan):
+        return (item.name,)
+    makers = (network.name for network in item.networks)
+    return item.name, item.config.name, *makers, f"{item.name}Metrics", "update", "train", "main"
+
+
 @dataclass(frozen=True)
 class ModulePlan:
     """A generated module: what it imports and what stands in it, in order.
@@ -49,7 +57,8 @@ class ModulePlan:
         doc: its documentation.
         imports: what it imports.
         items: what stands in it.
-        declared: the declaration that each of these is made of, by its name.
+        declared: the declaration that each name of the module is made of.
+        twice: the names that two declarations would have in it, each with the second one.
         exports: its public classes, which its package shows too.
         functions: its public functions, which only the module itself shows.
     """
@@ -60,5 +69,6 @@ class ModulePlan:
     imports: frozenset[Import]
     items: tuple[Item, ...]
     declared: Mapping[str, Place]
+    twice: tuple[tuple[str, Place], ...] = ()
     exports: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from specgen.imported import Import
 from specgen.plan.imports import imports_of
-from specgen.plan.items import ClassPlan, ModulePlan, Parts
+from specgen.plan.items import ClassPlan, ModulePlan, Parts, Place, names_in_module
 from specgen.plan.model import AliasPlan, DataPlan, RecordPlan
 from specgen.plan.pipelines.model import PipelinePlan
 
@@ -34,7 +34,14 @@ def plan_module(
         functions: the functions among the items that are for users too.
     """
     items = tuple(item for made in parts.values() for item in made)
-    declared = {item.name: place for place, made in parts.items() for item in made}
+    declared: dict[str, Place] = {}
+    twice = tuple(
+        (name, place)
+        for place, made in parts.items()
+        for item in made
+        for name in names_in_module(item)
+        if declared.setdefault(name, place) != place
+    )
     lines = (doc.strip() or f"Declared in {source}.",)
     public = tuple(
         item.name
@@ -47,4 +54,4 @@ def plan_module(
         # a module that is run is not shown by its package, which would import it first
         public, functions = (), (*public, *functions)
     imports = imports_of(items, further, module).union(bases)
-    return ModulePlan(path, source, lines, imports, items, declared, public, functions)
+    return ModulePlan(path, source, lines, imports, items, declared, twice, public, functions)

@@ -38,9 +38,10 @@ envs:
     observation: {observation: "float32[2]", achieved_goal: "float32[3]", desired_goal: "float32[3]"}
     reset: {x: "randint(0, 9)", y: "randint(0, 9)", goal: "randint(0, 9, shape=2)", name: "uniform(0, 1)"}
     step:
-      next.x: clip(x + where(action == 0, 1, 0) - where(action == 1, 1, 0), 0, 8)
+      reached: clip(x + where(action == 0, 1, 0) - where(action == 1, 1, 0), 0, 8)
+      next.x: reached
       next.y: clip(y + where(action == 2, 1, 0) - where(action == 3, 1, 0), 0, 8)
-      distance: abs(next.x - goal[0]) + abs(next.y - goal[1])
+      distance: abs(reached - goal[0]) + abs(next.y - goal[1])
       terminated: distance <= near
       reward: "where(terminated, 0.0, -1.0)"
     observe:

@@ -8,6 +8,7 @@ from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.check.programs.env import EnvPrograms
 from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.table import TABLE
+from specgen.expr.dtypes import is_float, is_int
 from specgen.expr.types import At, Cut
 from specgen.program.program import Assign, Cell, Input, Output, Program, Statement
 from specgen.program.walk import known, read, reads, store, targets
@@ -53,14 +54,25 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     if not any(one in cells for one in whole):  # nothing of the state decides it
         return Obstacle()
     given = {entry: _given(entry) for entry in (achieved, desired)}
-    shown = {entry: dict(_shown(observe, made.state, entry, read(given[entry]))) for entry in given}
+    shown = {
+        entry: {
+            one: value
+            for one, value in _shown(observe, made.state, entry, read(given[entry]))
+            if one in cells  # and not a parameter
+        }
+        for entry in given
+    }
     for entry in given:
         if not shown[entry]:
             return Obstacle(hidden=dotted(entry.key))
-    kept = {cell.next: cell.now for cell in component.cells if cell.next == cell.now or _copied(step, cell)}
-    goals = [symbol for symbol in shown[desired] if cells[symbol].next in kept]
-    values = {cells[symbol].next: value for symbol, value in shown[achieved].items() if symbol not in goals}
-    values |= {one: shown[desired][symbol] for symbol in goals for one in (symbol, cells[symbol].next)}
+    stepped = _defined(step)
+    kept = {cell.next for cell in component.cells if cell.next == cell.now or _copied(cell, stepped)}
+    goals = [one for one in shown[desired] if cells[one].next in kept]
+    values = dict[Symbol, Typed]()
+    for one, value in shown[achieved].items():
+        if one not in goals:
+            values |= _inverse(read(cells[one].next), value, stepped)
+    values |= {each: shown[desired][one] for one in goals for each in (one, cells[one].next)}
     if not set(goals) & set(whole):
         moving = set(shown[desired]) - set(shown[achieved])
         return Obstacle(moves=bool(moving & set(whole)))
@@ -74,15 +86,15 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
         return Obstacle(tuple(dict.fromkeys(words)))
     inputs = (*params, *(Input(one, "data") for one in given.values()))
     needed = {one for statement in body for one in reads(statement)}
-    recovered = (Assign(one, value) for one, value in values.items() if one in needed or one == symbol)
+    recovered = (
+        Assign(one, store(value, one.type)) for one, value in values.items() if one in needed or one == symbol
+    )
     return Program(f"{name}_in_hindsight", inputs, (*recovered, *body), (Output(name, symbol),))
 
 
-def _copied(step: Program, cell: Cell) -> bool:
+def _copied(cell: Cell, stepped: Mapping[Symbol, Typed]) -> bool:
     """Whether a step writes an entry of the state as it was, `next.goal: goal`."""
-    value = next(
-        (one.value for one in step.body if isinstance(one, Assign) and cell.next in targets(one)), None
-    )
+    value = stepped.get(cell.next)
     while value is not None and value.op == "store" and len(value.args) == 1:
         value = value.args[0]
     return value is not None and value.op == "name" and value.symbol == cell.now
@@ -100,23 +112,26 @@ def _shown(
     """The entries of the state that an observation shows, each as it is read from that."""
     if entry.role == "state":
         return [(state[entry.dotted], value)]
-    made = {target: one for one in observe.body if isinstance(one, Assign) for target in targets(one)}
     symbol = next(output.symbol for output in observe.outputs if output.key == entry.key)
-    return list(_inverse(read(symbol), value, {target: one.value for target, one in made.items()}))
+    return list(_inverse(read(symbol), value, _defined(observe)))
+
+
+def _defined(program: Program) -> Mapping[Symbol, Typed]:
+    """What each symbol is that a statement defines as an expression."""
+    return {target: one.value for one in program.body if isinstance(one, Assign) for target in targets(one)}
 
 
 def _inverse(shown: Typed, value: Typed, made: Mapping[Symbol, Typed]) -> Iterable[tuple[Symbol, Typed]]:
-    """What is read of the state where an expression of it has a value."""
+    """What the symbols are of which an expression is made, where that has a value."""
     if shown.op == "name" and shown.symbol is not None and shown.static is None:
+        yield shown.symbol, value
         if shown.symbol in made:
             yield from _inverse(made[shown.symbol], value, made)
-        else:
-            yield shown.symbol, store(value, shown.symbol.type)
     elif shown.op == "store" and len(shown.args) == 1:
         yield from _inverse(shown.args[0], value, made)
     elif shown.op == "cast" and len(shown.args) == 1:
         (inner,) = shown.args
-        if inner.type.dtype == "bool" or (inner.type.dtype != "float64" and shown.type.dtype != "bool"):
+        if _keeps_all(inner, shown.type.dtype):
             kind = replace(value.type, dtype=inner.type.dtype)
             values = full("bool") if inner.type.dtype == "bool" else inner.interval
             yield from _inverse(inner, Typed("cast", kind, values, (value,), builtin=shown.builtin), made)
@@ -135,6 +150,14 @@ def _inverse(shown: Typed, value: Typed, made: Mapping[Symbol, Typed]) -> Iterab
             at = Typed("[]", kind, value.interval, (value,), items=part, builtin=TABLE["[]"])
             yield from _inverse(one, at, made)
             start += size
+
+
+def _keeps_all(value: Typed, dtype: str) -> bool:
+    """Whether another dtype has all values: whole numbers are as small as floating-point ones that show them."""
+    own = value.type.dtype
+    if own == "bool" or is_float(dtype):
+        return own != "float64"
+    return is_int(own) and is_int(dtype) and value.interval.within(full(dtype))
 
 
 def _needed(body: Iterable[Statement], symbol: Symbol, stop: Mapping[Symbol, Typed]) -> tuple[Statement, ...]:
