@@ -146,10 +146,9 @@ class KeyFinder:
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
                 message = f"`{transform.name}` needs {pattern}, `{selector}` is {entry.spec}"
                 fitting = _fitting(known, pattern, shapes)
-                help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
-                if not fitting and pattern.dtype == "bool" and entry.spec.dtype in INT_RANGES:
-                    cast = f"{{dtype_in: {entry.spec.dtype}, dtype_out: bool, in_keys: [{selector}]}}"
-                    help = f"put `{{DTypeCastTransform: {cast}}}`, of specgen_std/transforms/dtype_cast, in front of it"
+                help = f"what fits here: {', '.join(f'`{key}`' for key in fitting)}" if fitting else None
+                if not fitting and (converts := _converting(entry, pattern, shapes)):
+                    help = f"put {converts} in front of it"
                 self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))
             else:
                 found.append(entry)
@@ -265,6 +264,25 @@ def _fitting(
         for key, other in known.items()
         if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
     ]
+
+
+def _converting(entry: Entry, pattern: SpecType, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    """The transform of the library that makes of an entry what a pattern takes: truth values, or an image."""
+    spec, key = entry.spec, entry.dotted
+    if pattern.dtype == "bool" and spec.dtype in INT_RANGES:
+        arguments = f"{{dtype_in: {spec.dtype}, dtype_out: bool, in_keys: [{key}]}}"
+        return f"`{{DTypeCastTransform: {arguments}}}`, of specgen_std/transforms/dtype_cast,"
+    *front, height, width, channels = (0, 0, 0, *spec.dims)
+    whole = spec.dtype in INT_RANGES
+    first = SpecType("unbounded", "float32" if whole else spec.dtype, (*front[3:], channels, height, width))
+    unfit = isinstance(match(pattern, first, None, shapes), NoMatch)
+    if not height or unfit or spec.kind not in ("bounded", "unbounded"):
+        return None
+    named = "" if key == "pixels" else f": {{in_keys: [{key}]}}"
+    if whole:
+        return f"`{f'{{ToTensorImage{named}}}' if named else 'ToTensorImage'}`, of specgen_std/transforms/images,"
+    arguments = f"{{dims: [-1, -3, -2], in_keys: [{key}]}}"
+    return f"`{{PermuteTransform: {arguments}}}`, of specgen_std/transforms/shapes,"
 
 
 def _as_read(

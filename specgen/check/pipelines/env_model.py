@@ -29,6 +29,7 @@ class PipelineEnv:
         entries: what it returns, by dotted key; done flags and rewards among them.
         actions: what it is given.
         masks: the actions that have a mask, each with the key of that.
+        lost_masks: the actions whose mask a transform drops, each with the key of that.
         groups: its groups of agents.
         arguments: what its constructor is given, but for `settings`.
         settings: those arguments that are hyper-parameters, by keyword.
@@ -56,6 +57,7 @@ class PipelineEnv:
     arguments: Mapping[str, object] = field(default_factory=dict)
     settings: Mapping[str, Amount] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
+    lost_masks: Mapping[str, str] = field(default_factory=dict)
     chat: ChatSource | None = None
     runs: tuple[ModelInstance, ...] = ()
     rewarding: tuple[str, ...] = ()

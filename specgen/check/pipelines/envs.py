@@ -69,6 +69,9 @@ def made(value: CheckedEnv | CheckedChain, span: Span) -> PipelineEnv:
         single=base.keeps_state,
         gymnasium=base.gymnasium is not None,
         dropped=dropped,
+        lost_masks={
+            action: mask for action, mask in base.masks.items() if mask in dropped and action not in masks
+        },
         chat=base.chat,
         runs=value.model_instances if isinstance(value, CheckedChain) else (),
         rewarding=tuple(dict.fromkeys(_rewarding(value))) if isinstance(value, CheckedChain) else (),

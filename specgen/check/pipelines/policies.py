@@ -182,7 +182,11 @@ class PolicyReader(PartReader):
         alike = (one for one in families_called(f"onehot_{family.name}") if one.support == support)
         default = default if masked else next(alike, default)
         help = _no_default(action) if default is None else f"write {default.name}, or leave it out"
-        self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
+        notes = []
+        if fits and family.masked and not masked and (mask := self.env.lost_masks.get(action.dotted)):
+            notes.append(Note(f"{self.env.dropped[mask]}, drops `{mask}`, its mask", self.env.span))
+            help = f"keep `{mask}` in `{self.env.name}`"
+        self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, notes=notes, help=help))
         return None
 
     def _scale(self, name: str, said: Said, family: Family) -> tuple[ScaleKind | None, Setting | None]:
