@@ -81,11 +81,12 @@ class Shared(Sensor):
 
 def test_what_can_not_be_copied_is_told() -> None:
     shifted = Shifted()
+    env = TransformedEnv(Pendulum(), shifted)
     shifted.sensor = Sensor()
     with pytest.raises(TypeError, match=r"Shifted holds what can't be copied .*__deepcopy__"):
-        DeployedPolicy(linear(), TransformedEnv(Pendulum(), shifted))
+        DeployedPolicy(linear(), env)
     shifted.sensor = Shared()
-    agent = DeployedPolicy(linear(), TransformedEnv(Pendulum(), shifted))
+    agent = DeployedPolicy(linear(), env)
     (copied,) = [part for part in agent.modules() if isinstance(part, Shifted)]
     assert copied is not shifted
     assert copied.sensor is shifted.sensor
