@@ -22,7 +22,7 @@ from specgen_runtime.modules import (
     QValueActor,
     get_primers_from_module,
 )
-from specgen_runtime.transforms import Compose, Transform, TransformedEnv
+from specgen_runtime.transforms import Compose, Transform, TransformedEnv, VecNormV2
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import (
@@ -385,3 +385,8 @@ class Speed(Transform):
 def test_a_transform_written_by_hand() -> None:
     env = TransformedEnv(Pendulum(batch_size=[4]), Speed())
     acts_alike(env, Pendulum(batch_size=[4]), linear(3, 1, "speed"))
+
+
+def test_statistics_of_an_episode() -> None:
+    env = TransformedEnv(Pendulum(batch_size=[4]), VecNormV2(["observation"], stateful=False))
+    acts_alike(env, Pendulum(batch_size=[4]), linear(3, 1))

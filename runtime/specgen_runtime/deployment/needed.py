@@ -12,6 +12,8 @@ from specgen_runtime.transforms.compose import leaves
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.kept_moments import PARTS
+from specgen_runtime.transforms.vec_norm import VecNormV2
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Needed", "needed_by"]
@@ -96,6 +98,8 @@ def _kept(entry: Transform, wanted: Collection[NestedKey]) -> list[NestedKey] | 
 
 def _carried(entry: Transform) -> list[NestedKey]:
     """Where the entries stand that a step of a transform reads of the moment before."""
+    if isinstance(entry, VecNormV2) and not entry.stateful:
+        return [entry._place(part, key) for part in PARTS for key in entry.in_keys]
     if not isinstance(entry, GeneratedTransform):
         return [*entry.in_keys, *entry.out_keys]
     places = {**entry._private_inputs, **entry._private}
