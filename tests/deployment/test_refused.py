@@ -14,8 +14,9 @@ from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.modules import GRUModule
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.transforms import TransformedEnv
+from specgen_std.envs.bit_flip import BitFlip
 from specgen_std.envs.pendulum import Pendulum
-from specgen_std.transforms import InitTracker, MultiAction, RewardSum, TargetReturn
+from specgen_std.transforms import CatFrames, InitTracker, MultiAction, RewardSum, TargetReturn
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
@@ -59,6 +60,10 @@ def _no_action() -> tuple[nn.Module, EnvBase[Any]]:
     return TensorDictModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["torque"]), Pendulum()
 
 
+def _other_sizes() -> tuple[nn.Module, EnvBase[Any]]:
+    return linear(4, 1), Pendulum()
+
+
 def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
     return nn.Linear(3, 1), Pendulum()
 
@@ -81,6 +86,7 @@ def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
         (_no_primer, ValueError, "leaves memory_h to its next call"),
         (_unknown, ValueError, "the policy reads observations, which neither the environment observes"),
         (_no_action, KeyError, "the environment takes 'action', and the policy writes 'torque'"),
+        (_other_sizes, ValueError, r"does not take what this environment observes, observation \[3\]: mat1"),
         (_plain_module, TypeError, "needs a policy with in_keys and out_keys, got Linear"),
     ],
 )
@@ -105,11 +111,50 @@ def test_other_processes_are_refused() -> None:
         ({"observation": None}, TypeError, "'observation' as numbers, and was given None"),
         ({}, KeyError, r"is given \[\], and reads \['observation'\]"),
         ({"observation": [0.0] * 3, "x": 1}, KeyError, "reads"),
+        (
+            {"observation": [0.0, float("nan"), 0.0]},
+            ValueError,
+            r"gives NaN as 'action' for \{'observation': \[0.0, nan",
+        ),
+        ([0.0] * 3, TypeError, r"reads \['observation'\] by their names, and was given list"),
     ],
 )
 def test_wrong_observations(given: Mapping[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         DeployedPolicy(linear(3, 1), Pendulum()).act(given)
+
+
+def test_a_sensor_that_fails_is_not_remembered() -> None:
+    env = TransformedEnv(Pendulum(), CatFrames(2, -1, in_keys=["observation"]))
+    agent, other = (DeployedPolicy(linear(6, 1), env) for _ in range(2))
+    other.load_state_dict(agent.state_dict())
+    for one in (agent, other):
+        one.act({"observation": [1.0, 0.0, 0.0]})
+    with pytest.raises(ValueError, match="NaN"):
+        agent.act({"observation": [float("nan")] * 3})
+    following = {"observation": [0.0, 1.0, 0.5]}
+    assert agent.act(following)["action"].tolist() == other.act(following)["action"].tolist()
+
+
+def test_what_the_policy_does_not_read_may_be_given() -> None:
+    env = BitFlip()
+    policy = TensorDictModule(lambda goal: goal.argmax(-1), in_keys=["desired_goal"], out_keys=["action"])
+    agent = DeployedPolicy(policy, env)
+    data = env.reset()
+    given = {key: data[key] for key in ("observation", "achieved_goal", "desired_goal")}
+    assert agent.in_keys == ["desired_goal"]
+    assert int(agent.act(given)["action"]) == int(data["desired_goal"].argmax())
+
+
+def test_a_state_of_nothing() -> None:
+    agent = DeployedPolicy(linear(3, 1), Pendulum())
+    with pytest.raises(KeyError, match=r"the state lacks begins: it is what `forward` gave before"):
+        agent({"observation": torch.zeros(3)}, {})
+
+
+def test_a_batch_size_is_a_list() -> None:
+    with pytest.raises(TypeError, match=r"the sizes of all dimensions, \[2\], got 2"):
+        DeployedPolicy(linear(3, 1), Pendulum(), batch_size=2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class DeployedPolicy(nn.Module):
 
     Raises:
         TypeError: the policy has no keys, or the environment runs in other processes.
-        ValueError: the policy reads what follows from rewards.
+        ValueError: the policy reads what follows from rewards, or takes other observations.
         KeyError: the policy does not write what the environment takes.
 
     Example:
@@ -88,6 +88,8 @@ class DeployedPolicy(nn.Module):
                 " tensordict.nn.TensorDictModule"
             )
         device = env.device if device is None else torch.device(device)
+        if not isinstance(batch_size, Sequence):
+            raise TypeError(f"batch_size has the sizes of all dimensions, [{batch_size}], got {batch_size!r}")
         self.batch_size = torch.Size(batch_size)
         self.device = torch.device("cpu") if device is None else torch.device(device)
         self.deterministic = deterministic
@@ -120,7 +122,16 @@ class DeployedPolicy(nn.Module):
                 " these transforms (InitTracker, primers of recurrent networks)"
             )
         self._begun = self._states_at_first()
-        self._state = self.initial_state()
+        try:
+            self._state = self.initial_state()
+        except RuntimeError as error:
+            read = ", ".join(
+                f"{name} {list(self._specs[key].shape)}"
+                for name, key in zip(self.in_keys, self._given, strict=True)
+            )
+            raise ValueError(
+                f"DeployedPolicy: the policy does not take what this environment observes, {read}: {error}"
+            ) from error
 
     def _states_at_first(self) -> dict[NestedKey, Tensor]:
         """What the policy's own states are where an episode begins.
@@ -151,21 +162,32 @@ class DeployedPolicy(nn.Module):
         """The action for an observation that follows the one before; the first one begins an episode.
 
         Args:
-            observation: tensors, arrays, lists or numbers, by `in_keys`.
+            observation: tensors, arrays, lists or numbers, by `in_keys`; what the environment observes besides
+                is left alone.
 
         Returns:
             What the environment takes, by `out_keys`.
 
         Raises:
-            KeyError: an entry is missing, or is none of `in_keys`.
-            ValueError: one has another shape, or an integer that its dtype does not hold.
+            KeyError: an entry is missing, or the environment observes none of its name.
+            ValueError: one has another shape, or an integer that its dtype does not hold; or the policy gives NaN for it.
             TypeError: one is no number, or of a dtype that holds others: a fraction is no integer, and no number a truth value.
         """
-        action, self._state = self.forward(self._as_tensors(observation), self._state)
+        action, state = self.forward(self._as_tensors(observation), self._state)
+        for name, value in action.items():
+            if bool(value.isnan().any()):
+                shown = {key: np.asarray(observation[key]).tolist() for key in self.in_keys}
+                raise ValueError(f"the policy gives NaN as {name!r} for {shown!r:.200}")
+        self._state = state
         return action
 
     def _as_tensors(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
-        if set(observation) != set(self.in_keys):
+        if not isinstance(observation, Mapping):
+            raise TypeError(
+                f"the policy reads {self.in_keys} by their names, and was given {type(observation).__name__}"
+            )
+        observed = {_name(key) for key in self._specs.keys(True, True)}
+        if not set(self.in_keys) <= set(observation) <= observed:
             raise MissingKeyError(
                 f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}"
             )
@@ -213,7 +235,16 @@ class DeployedPolicy(nn.Module):
 
         Returns:
             What the environment takes, by `out_keys`, and the state for the next call.
+
+        Raises:
+            KeyError: the state lacks an entry.
         """
+        if missing := [
+            name for name in (BEGINS, *map(_name, (*self._carried, *self._written))) if name not in state
+        ]:
+            raise MissingKeyError(
+                f"the state lacks {', '.join(missing)}: it is what `forward` gave before, or `initial_state()`"
+            )
         return self._call(observation, state)
 
     def _call(
