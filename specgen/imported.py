@@ -257,6 +257,7 @@ IMPORTABLE: dict[str, Import] = {
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_LLM},
+    "wrapper_of": Import("specgen_runtime.llm.kl.scored_tokens", "wrapper_of"),
     "check_recorded": Import("specgen_runtime.llm.models.loading", "check_recorded"),
     **{
         name: Import("specgen_runtime.row_networks", name)

@@ -230,3 +230,8 @@ def test_models_are_run_as_they_are_declared(made: ModuleType, policy: Transform
     assert policy.generate
     with pytest.raises(TypeError, match="policy"):
         made.Penalised(source=SOURCE)
+    said = "is a TransformersWrapper, got transformers.*LlamaForCausalLM: wrap it, .*tokenizer=tokenizer"
+    with pytest.raises(TypeError, match=f"^policy {said}"):
+        made.Penalised(policy=policy.model, source=SOURCE)
+    with pytest.raises(TypeError, match=f"^reference {said}"):
+        made.Penalised(policy=policy, reference=policy.model, source=SOURCE)

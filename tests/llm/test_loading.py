@@ -80,6 +80,21 @@ def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest
     assert "there is no folder" not in str(found.value)
 
 
+def test_weights_that_are_cut_off(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path, max_shard_size="20KB")  # type: ignore[operator]
+    *_, last = sorted(tmp_path.glob("*.safetensors"))
+    assert last.name != "model.safetensors", "there are several"
+    whole = last.read_bytes()
+    for size in (len(whole) // 2, 4, 0):
+        last.write_bytes(whole[:size])
+        with pytest.raises(
+            ValueError, match=rf"weights in '{last}' \({size} bytes\) can't be read: .*may be cut off"
+        ):
+            load_model(str(tmp_path))
+    last.write_bytes(whole)
+    load_model(str(tmp_path))
+
+
 def test_importing_brings_no_transformers() -> None:
     program = "import sys, specgen_runtime.llm; print([n for n in ('transformers', 'tokenizers') if n in sys.modules])"
     found = run_python("-c", program)

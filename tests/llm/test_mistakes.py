@@ -17,6 +17,7 @@ from specgen_runtime.llm import (
     KLRewardTransform,
     LogProbs,
     Masks,
+    MCAdvantage,
     RetrieveKL,
     RetrieveLogProb,
     RewardModel,
@@ -312,11 +313,39 @@ def test_models_that_are_not_wrapped() -> None:
         chats_in().rollout(1, tiny_model("gpt2"))
 
 
+@pytest.mark.parametrize("transform", [RetrieveLogProb, KLRewardTransform])
+def test_transforms_of_models_that_are_not_wrapped(transform: Any) -> None:
+    said = (
+        r"model is a TransformersWrapper, got transformers.*LlamaForCausalLM: wrap it, .*, generate=False\)"
+    )
+    with pytest.raises(TypeError, match=said):
+        transform(model(0))
+
+
 @pytest.mark.parametrize("loss", [GRPOLoss, SFTLoss])
 def test_losses_of_models_that_are_not_wrapped(loss: Any) -> None:
     said = r"LlamaForCausalLM.*rap it, specgen_runtime.llm.TransformersWrapper\(model, tokenizer=tokenizer, generate=False\)"
     with pytest.raises(TypeError, match=said):
         loss(model(0))(conversations(after=False))
+
+
+def test_groups_that_never_become_full() -> None:
+    """An environment gives 4 answers to each prompt, where 8 are waited for."""
+
+    def trajectory(group: int) -> TensorDict:
+        after = {"reward": torch.ones(1, 1), "done": torch.ones(1, 1, dtype=torch.bool)}
+        return TensorDict(group=torch.tensor([[group]]), next=after, batch_size=(1,))
+
+    transform = MCAdvantage(8, prompt_key="group")
+    for number in range(799):
+        assert transform.inv(trajectory(number // 4)) is None
+    said = (
+        r"waits for 8 trajectories of a group, and none of the first 800 has completed one: there are 200 groups at "
+        r"'group', of 4 at most. .*ChatEnv\(group=4\)"
+    )
+    with pytest.warns(UserWarning, match=said):
+        assert transform.inv(trajectory(199)) is None
+    transform.inv(trajectory(200))  # a second warning would be an error
 
 
 def test_coefficients_that_follow_nothing() -> None:

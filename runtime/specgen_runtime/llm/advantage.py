@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.llm.candidates import MCAdvantageSelector
-from specgen_runtime.llm.trajectories import group_name, joined, rewards_of, trajectories_in
+from specgen_runtime.llm.trajectories import group_name, joined, rewards_of, trajectories_in, warn_of_unfilled
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
@@ -322,10 +322,11 @@ class MCAdvantage(ReplayTransform):
             self._count(completed_trajectories=1, completed_decisions=len(trajectory))
             self._count(trajectory_return_sum=total, successful_trajectories=total > 0)
             self._stats["trajectory_return_max"] = max(self._stats["trajectory_return_max"], total)
-            if len(queue) < self.candidate_selection_min_size:
-                return ()
-            chosen = self._chosen(queue)
+            chosen = None if len(queue) < self.candidate_selection_min_size else self._chosen(queue)
             if chosen is None and len(queue) < self.candidate_group_size:
+                if not self._stats["completed_groups"]:
+                    came = self._stats["completed_trajectories"]
+                    warn_of_unfilled(self.queues, came, self.candidate_group_size, self.prompt_key)
                 return ()
             del self.queues[name]
             self._count(completed_groups=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,10 @@ from specgen_runtime.objectives.keys import listed
 from specgen_runtime.ragged import rows_at
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["group_name", "joined", "rewards_of", "trajectories_in"]
+__all__ = ["group_name", "joined", "rewards_of", "trajectories_in", "warn_of_unfilled"]
+
+_UNFILLED = 100
+"""As many groups have as many trajectories as those after which there is a warning if none of them is full."""
 
 
 def trajectories_in(data: TensorDictBase, done_key: NestedKey, owner: str) -> Iterator[TensorDictBase]:
@@ -89,6 +93,28 @@ def _frozen(value: Any, key: NestedKey) -> Any:
             " numbers, or lists and dicts of them"
         )
     return value
+
+
+def warn_of_unfilled(
+    held: Mapping[Any, list[TensorDictBase]], came: float, size: int, key: NestedKey
+) -> None:
+    """Warn, once, that none of many trajectories has completed a group.
+
+    Args:
+        held: those that are held back, by their groups.
+        came: how many came in, before any group was full.
+        size: how many a group is to have.
+        key: of groups.
+    """
+    if came != _UNFILLED * size:
+        return
+    most = max(map(len, held.values()), default=0)
+    warnings.warn(
+        f"MCAdvantage waits for {size} trajectories of a group, and none of the first {came} has completed one: there are"
+        f" {len(held)} groups at {key!r}, of {most} at most. If an environment answers each prompt {most} times"
+        f" (ChatEnv(group={most})), give MCAdvantage that number",
+        stacklevel=2,
+    )
 
 
 def joined(trajectories: list[TensorDictBase]) -> TensorDictBase:

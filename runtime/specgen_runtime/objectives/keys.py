@@ -84,11 +84,17 @@ def flat_name(key: NestedKey) -> str:
     return key if isinstance(key, str) else "_".join(key)
 
 
-def language_wrapping(module: nn.Module) -> str:
-    """How a language model of `transformers` becomes one that reads and writes tensordicts; empty for other modules."""
+def language_wrapping(module: object, *, scores: bool = True) -> str:
+    """How a language model of `transformers` becomes one that reads and writes tensordicts; empty for other things.
+
+    Args:
+        module: what may be one.
+        scores: whether it is to score, or as it acts.
+    """
     if not hasattr(module, "generation_config"):
         return ""
-    return "wrap it, specgen_runtime.llm.TransformersWrapper(model, tokenizer=tokenizer, generate=False)"
+    words = ", generate=False" if scores else ""
+    return f"wrap it, specgen_runtime.llm.TransformersWrapper(model, tokenizer=tokenizer{words})"
 
 
 def with_keys(module: nn.Module, name: str) -> TensorDictModuleBase:

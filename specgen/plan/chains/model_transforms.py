@@ -34,7 +34,9 @@ def model_setup(models: Iterable[CheckedLanguageModel]) -> tuple[Code, ...]:
     """The statements that make models those that score, with rows as they are declared."""
     return tuple(
         using(
-            f"{model.keyword} = {_default(model)}{model.keyword}.get_new_version({_as_declared(model)})",
+            f"{model.keyword} = {_default(model)}wrapper_of({model.keyword}, {literal(model.keyword)})"
+            f".get_new_version({_as_declared(model)})",
+            "wrapper_of",
             *([model.maker] if model.frozen else []),
         )
         for model in models

@@ -202,9 +202,6 @@ class RetrieveLogProb(
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
     ) -> None:
-        key = normal_key(
-            (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
-        )
         model = scoring(
             model,
             "model",
@@ -215,6 +212,9 @@ class RetrieveLogProb(
             padding_side=padding_side,
             device=device,
             roles=roles,
+        )
+        key = normal_key(
+            (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
         )
         super().__init__(in_keys=[model.input_key], out_keys=[key])
         which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)

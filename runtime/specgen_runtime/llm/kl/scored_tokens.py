@@ -14,11 +14,30 @@ from specgen_runtime.llm.models.body import scorable
 from specgen_runtime.llm.models.layout import within
 from specgen_runtime.llm.models.sampling import single_token
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
-from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.keys import language_wrapping, listed
 from specgen_runtime.ragged import rows_at, sizes_of
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["WhichTokens", "scoring"]
+__all__ = ["WhichTokens", "scoring", "wrapper_of"]
+
+
+def wrapper_of(model: object, name: str, *, scores: bool = False) -> TransformersWrapper:
+    """A model that is to be a wrapper; the same one.
+
+    Args:
+        model: what was given.
+        name: of the argument, in the message.
+        scores: whether the message tells of one that scores.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(model, TransformersWrapper):
+        return model
+    kind, remedy = type(model), language_wrapping(model, scores=scores)
+    raise TypeError(
+        f"{name} is a TransformersWrapper, got {kind.__module__}.{kind.__qualname__}{': ' * bool(remedy)}{remedy}"
+    )
 
 
 def scoring(
@@ -55,9 +74,7 @@ def scoring(
         raise ValueError(
             f"roles are names such as ['assistant', 'tool'], with assistant_only=True; got {roles!r}"
         )
-    if not isinstance(model, TransformersWrapper):
-        found = type(model)
-        raise TypeError(f"{name} is a TransformersWrapper, got {found.__module__}.{found.__qualname__}")
+    model = wrapper_of(model, name, scores=True)
     if model.generate:
         raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
     if not model.return_log_probs:

@@ -22,6 +22,10 @@ class MissingFolderError(ReportedError, FileNotFoundError):
     """A language model, or its tokenizer, that is not where it was looked for."""
 
 
+class DamagedFileError(ReportedError, ValueError):
+    """Weights of a language model that can't be read."""
+
+
 class ChangedFolderError(ReportedError, ValueError):
     """A folder that holds something else than when it was recorded."""
 
@@ -48,6 +52,7 @@ def load_model(
     Raises:
         ImportError: transformers is not installed.
         OSError: there is no such folder, nor such a name, or it lacks files.
+        ValueError: a file of weights can't be read.
     """
     transformers = import_extra("transformers", "language models", "llm")
     implementation = {} if attention is None else {"attn_implementation": attention}
@@ -142,6 +147,23 @@ def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
         raise MissingFolderError(
             f"there is no folder {_place(path)}, and as a name of the hub: {error}"
         ) from error
+    except import_extra("safetensors", "language models", "llm").SafetensorError:
+        _refuse_damaged(Path(path))
+        raise
+
+
+def _refuse_damaged(folder: Path) -> None:
+    """Name the first file of weights in a folder that can't be read."""
+    safetensors = import_extra("safetensors", "language models", "llm")
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safetensors.safe_open(file, "pt"):
+                pass
+        except safetensors.SafetensorError as error:
+            raise DamagedFileError(
+                f"the weights in {str(file)!r} ({file.stat().st_size} bytes) can't be read: {error}. The file may be cut off:"
+                " copy or save it again"
+            ) from error
 
 
 def _place(path: str) -> str:

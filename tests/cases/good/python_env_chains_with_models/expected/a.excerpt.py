@@ -55,20 +55,20 @@ class Penalised(TransformedEnv["PenalisedData", "PenalisedSpecs"]):
             seed: of the order of the rows.
             device: where the tensors live.
         """
-        policy = policy.get_new_version(
+        policy = wrapper_of(policy, "policy").get_new_version(
             generate=False, input_mode="history", pad_output=True, pad_to=512, padding_side="left"
         )
         reference = (
             reference_model(generate=False)
             if reference is None
-            else reference.get_new_version(
+            else wrapper_of(reference, "reference").get_new_version(
                 generate=False, input_mode="history", pad_output=True, pad_to=512, padding_side="left"
             )
         )
         judge = (
             judge_model(generate=False)
             if judge is None
-            else judge.get_new_version(
+            else wrapper_of(judge, "judge").get_new_version(
                 generate=False, input_mode="history", pad_output=True, pad_to=512, padding_side="left"
             )
         )
@@ -138,7 +138,7 @@ class Sampled(TransformedEnv["SampledData", "SampledSpecs"]):
         judge = (
             judge_model(generate=False)
             if judge is None
-            else judge.get_new_version(
+            else wrapper_of(judge, "judge").get_new_version(
                 generate=False, input_mode="history", pad_output=True, pad_to=512, padding_side="left"
             )
         )
