@@ -8,7 +8,7 @@ import pytest
 import torch
 from specgen_std.pipelines import mappo_tag, ppo_cartpole, ppo_taxi, redq_pendulum, td3_pendulum
 
-from tests.pipelines.small import small_config
+from tests.pipelines.small import parts_class, pipeline, small_config
 from tests.pipelines.test_training import equal, parameters, targets
 
 
@@ -72,3 +72,18 @@ def test_minibatches_hold_all_that_losses_read(module: Any, name: str) -> None:
     for part, loss in vars(parts).items():
         if part.endswith("loss"):
             assert (loss(held) == loss(batch)).all()
+
+
+@pytest.mark.parametrize("name", ["ppo_cartpole", "ppo_pendulum", "ppo_taxi"])
+def test_the_estimator_has_the_critic_that_the_loss_trains(name: str) -> None:
+    """What moves in an update is what the next advantages are estimated with."""
+    module = pipeline(name)
+    parts = parts_class(module)(small_config(module))
+    batch = parts.collector.next()
+    parts.estimator(batch)
+    before = batch["state_value"].clone()
+    with torch.no_grad():
+        for value in parts.loss.critic_network_params.values(True, True):
+            value.add_(0.25)
+    parts.estimator(batch)
+    assert not torch.isclose(batch["state_value"], before).any()
