@@ -131,10 +131,10 @@ class StepRecorder:
                     resets = -1
                     if following is not None:
                         self._given_ends[place] = row + following * count
-                    self._enter(place, at)
-                    pairs = zip(
-                        cycle([*self._steps[place + 1 :], *self._steps[: place + 1]]), queue, strict=False
-                    )
+                    if self._enter(place, at):
+                        pairs = zip(
+                            cycle([*self._steps[place + 1 :], *self._steps[: place + 1]]), queue, strict=False
+                        )
         except Exception as error:
             if self._named:
                 error.add_note(f"in environment {at % count if resets < 0 else resets} of {count}")
@@ -144,11 +144,10 @@ class StepRecorder:
             for place in range(count):
                 self._leave(place, at)
 
-    def _enter(self, place: int, at: int) -> None:
-        """Step an environment past its time limit from here on."""
-        count = len(self._sources)
-        source = self._sources[place]
-        if self._counts[place]:  # the wrappers are those of the episode before
+    def _enter(self, place: int, at: int) -> bool:
+        """Step an environment past its time limit from here on; whether by another function than before."""
+        count, source, known = len(self._sources), self._sources[place], self._counts[place]
+        if known:  # the wrappers are those of the episode before
             left: int | None = source.steps_left()
         else:
             self._steps[place], left = source.inner_stepper()
@@ -156,6 +155,7 @@ class StepRecorder:
         taken = (at - place + count - 1) // count
         self._counted[place] = taken
         self._limits[place] = _NEVER if left is None else place + (taken + left - 1) * count
+        return not known
 
     def _leave(self, place: int, at: int) -> None:
         """Tell an environment's time limit what was counted here."""
