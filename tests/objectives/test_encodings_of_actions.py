@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -148,3 +148,33 @@ def test_distributions_of_torchrl(name: str) -> None:
         assert torch.isclose(loss(rows.clone())["loss_objective"], ours(rows.clone())["loss_objective"])
         with pytest.raises(RuntimeError, match="indices are those of a Categorical"):
             loss(data("A2CLoss", 6, indices=True))
+
+
+class Told(torch.distributions.Distribution):
+    """Written by a user who does not say what the shape of a draw is."""
+
+    arg_constraints: ClassVar[Any] = {}
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.middle = logits
+        super().__init__(logits.shape[:-1], validate_args=False)
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return -(value - self.middle).square().sum(-1)
+
+    @property
+    def mode(self) -> torch.Tensor:
+        return self.middle
+
+
+class Untold(Told):
+    """Written by one who says nothing at all."""
+
+    @property
+    def mode(self) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def test_distributions_of_users() -> None:
+    assert PolicyDistribution(Told(torch.zeros(6, 2)), 1).drawn_shape == (6, 2)
+    assert PolicyDistribution(Untold(torch.zeros(6, 2)), 1).drawn_shape is None

@@ -53,14 +53,16 @@ class PolicyDistribution:
 
     @property
     def drawn_shape(self) -> torch.Size | None:
-        """The shape of one draw, ``[*batch, *event]``; None where actions have several, or parts."""
+        """The shape of one draw, ``[*batch, *event]``; None where actions have several, or parts, or nothing tells it."""
         distribution = self.distribution
         if isinstance(distribution, CompositeDistribution):
             return None
-        kind = type(distribution)
-        if not kind.__module__.startswith(_THAT_TELL_SHAPES) and hasattr(kind, "deterministic_sample"):
-            # TorchRL's distributions of one-hot vectors have the shapes of those of indices
-            return deterministic_sample(distribution).shape
+        if not type(distribution).__module__.startswith(_THAT_TELL_SHAPES) and not distribution.event_shape:
+            # TorchRL's distributions of one-hot vectors have the shapes of those of indices; users leave theirs out
+            try:
+                return deterministic_sample(distribution).shape
+            except NotImplementedError:
+                return None
         return distribution.batch_shape + distribution.event_shape
 
     def log_prob(self, value: Tensor) -> Tensor:
