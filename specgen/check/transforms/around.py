@@ -12,6 +12,7 @@ from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Around, Phase, sizes_of
 from specgen.check.transforms.names import NTH
+from specgen.check.transforms.types import report_reading_nothing
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import expressions as expression_rules
@@ -94,6 +95,8 @@ class AroundChecker:
             return None
         stacked = stacked_outputs(self.roles, self.outputs, sections.get("collect", ()), self.sink)
         sections["collect"] = tuple(one for one in sections.get("collect", ()) if one.target not in stacked)
+        for output in (one for one in self.outputs if one.each is None):
+            report_reading_nothing(output, "collect", sections["collect"], self.sink)
         if len(self.sink) > before and self.sink.has_errors:
             return None
         folds = sections.get("fold", ())

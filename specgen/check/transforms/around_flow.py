@@ -31,7 +31,7 @@ def check_around_flow(
 ) -> None:
     """Report outputs and actions that nothing assigns, and values that get lost."""
     roles, outputs = names
-    collected = set(declared.collect)
+    assigned = {"map": transform.map, "collect": declared.collect, "taken": (declared.taken,)}
     known = [output.name for output in outputs if not output.inverse]
     if declared.taken is not None and declared.taken not in known:
         sink.add(
@@ -44,11 +44,15 @@ def check_around_flow(
     for output in outputs:
         if output.inverse:
             continue
-        mapped, stepped = output.name in transform.map, output.name in {*collected, declared.taken}
-        if mapped == stepped:
-            what = "is assigned by `map` and by `around`" if mapped else "is never assigned"
+        by = [field for field, names in assigned.items() if output.name in names]
+        if len(by) != 1:
+            what = (
+                f"is assigned by {' and by '.join(f'`{field}`' for field in by)}"
+                if by
+                else "is never assigned"
+            )
             places = "`map`, or to `collect`" if declared.repeat is not None else "`map`"
-            help = "keep one of them" if mapped else f"add `{output.name}: …` to {places}"
+            help = "keep one of them" if by else f"add `{output.name}: …` to {places}"
             span = file.key_span(*path, "out", output.name)
             sink.add(schema_rules.MISSING_ASSIGNMENT.at(span, f"output `{output.name}` {what}", help=help))
     acted = declared.action if isinstance(declared.action, dict) else {}

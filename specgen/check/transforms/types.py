@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from specgen.check.model import Parameter
+from specgen.check.model import Parameter, Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.images import entry_itself, image_of, joined
@@ -81,7 +81,7 @@ def settled(
 
     def one(output: Output) -> Output:
         if phase in ("map", "step") and output.each is None and output.like is None:
-            _report_reading_nothing(output, phase, section, sink)
+            report_reading_nothing(output, phase, section.statements, sink)
         known = output.declared or output.inferred is not None or output.inverse
         if known or phase not in ("reset", "map"):
             return output
@@ -111,10 +111,10 @@ def settled(
     return tuple(map(one, outputs))
 
 
-def _report_reading_nothing(output: Output, phase: Phase, section: SectionResult, sink: Sink) -> None:
+def report_reading_nothing(output: Output, phase: Phase, statements: Iterable[Statement], sink: Sink) -> None:
     """Report an output that follows no role and has a type, where a phase computes it of nothing that a row has."""
     target = f"next.{output.name}" if phase == "step" else output.name
-    for one in section.statements:
+    for one in statements:
         if one.target == target and one.typed.type.level != "batch" and output.declared:
             span = one.source.span_of(0, len(one.source.text))
             message = f"`{target}` reads nothing of a row"
