@@ -229,6 +229,11 @@ def _shape(visitor: Visitor, expr: Expr, *, open: bool) -> tuple[int | Typed, ..
 
 
 def _integer(visitor: Visitor, expr: Expr, param: Param) -> Typed:
+    if isinstance(expr, tree.Tuple):
+        message = f"`{param.name}` is one whole number, and here are {len(expr.items)}"
+        help = "write one call for each axis, `tile(x, n, axis=0)`" if param.name == "count" else None
+        visitor.error(rules.WRONG_ARGUMENTS, expr.start, expr.end, message, help)
+        raise _Missing
     return _whole_number(visitor, _visited(visitor, expr), param)
 
 

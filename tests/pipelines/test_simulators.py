@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import SerialEnv
-from specgen_runtime.training import read_log
+from specgen_runtime.training import load_parts, read_log
 
 from tests.pipelines.small import differing, leaves, parts_class, small_config
 from tests.support import generate, imported
@@ -169,6 +170,9 @@ def test_a_resumed_training_begins_new_episodes(
     with pytest.warns(UserWarning, match="new episodes begin"):
         again.load_state_dict(resumed[0].state_dict())
     assert not torch.equal(next(iter(again.collector))["observation"], first), "the first episodes came again"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_parts(parts_class(module)(config), tmp_path / "one")  # for its policy: nobody asks for episodes
     assert all(
         leaf.isfinite().all()
         for leaf in leaves(state).values()

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=864e3f6afe0e82f25d5e36885a51935b014d7614dc19aecaddda547193d5dc65
+# specgen: sha256=3fa6d1ec506e628e7a971fe23987a4db7eb289d678529538d93f206502ce347a
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class CQLPendulumConfig:
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     temperature_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `temperature` (> 0)"""
     total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=002a07bbba424015138f8c7b1e11687d73b1fa2175db76c316de6152eb77dee0
+# specgen: sha256=baf7b9168cf50aa9f7956543040719099bbc2151f2e275f1fda9fd41b9005eb3
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class DDPGPendulumConfig:
     tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0a80fb33127f913eca76067326073f6f1d7090415258ba07ad47d0aa0b2ccc95
+# specgen: sha256=00c887bff2ef985d20a0a7bf7e2f559f63dac6f1b514a753264ce891b55124db
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class DDPGPendulumRecordedConfig:
     tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0

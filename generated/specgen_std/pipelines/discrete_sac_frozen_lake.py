@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8e1f0428f31dcad19eb138dda1d41e570c5ae8ce89a03aa9216d0ae198c2cfde
+# specgen: sha256=1ea0085ed785671a1db9f9f276a74a352faf175bd5b353cb67da32fa499f349b
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class DiscreteSACFrozenLakeConfig:
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     temperature_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `temperature` (> 0)"""
     total_frames: int = 100_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 0.7

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c45edc7478cd18ade75ef6bb5e865ec3d5e20d31b5f2e20d8034698d098a6d30
+# specgen: sha256=143dfa6870dc3328c426c720941048bbd24aad547794ee945d0dded7aded3840
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class MAPPOTagConfig:
     lmbda: float = 0.9
     """decay of the trace of the estimator (>= 0, <= 1)"""
     adversary_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `adversary` (> 0)"""
     adversary_max_grad_norm: float = 5.0
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `adversary` (> 0)"""
     agent_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `agent` (> 0)"""
     agent_max_grad_norm: float = 5.0
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `agent` (> 0)"""
     total_frames: int = 400_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 20.0

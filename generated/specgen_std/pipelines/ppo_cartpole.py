@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=963094637791f80c5f4116e45071f3bd7b63c81d80c667f69d53f7a40a43212e
+# specgen: sha256=5bb540c1719aad0cbe247edc11e2b8fcfcf2421a4b87dc3df11af1344b528a68
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class PPOCartPoleConfig:
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     actor_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `actor`, at last (>= 0)"""
     actor_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `actor` (> 0)"""
     critic_lr: float = 0.005
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 80_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0

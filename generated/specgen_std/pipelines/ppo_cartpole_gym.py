@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=30e8b9e1f1dcc68d7805a4d8f66ae61f98683a2a9297b23d690d63e1aa5bb8b2
+# specgen: sha256=7d5040eeaf2d3b99ed0b664384af9bd1f5c8a54fc6103418eef6b2a711e2f2fc
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class PPOCartPoleGymConfig:
     lmbda: float = 0.8
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     actor_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `actor`, at last (>= 0)"""
     actor_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `actor` (> 0)"""
     critic_lr: float = 0.005
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 80_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4ffbaf4ff2a7f9a01fd6c034d6a36326dd6e8e670ac20844f27a12f2a892cb79
+# specgen: sha256=84df0dc2d7623dadb58fe7365ec366c7f411be5caa4598b050abb3a94662bef7
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class PPOPendulumConfig:
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     actor_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `actor`, at last (>= 0)"""
     actor_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `actor` (> 0)"""
     critic_lr: float = 0.005
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -250.0

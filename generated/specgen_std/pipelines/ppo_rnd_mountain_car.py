@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8536421ebeb5ea5cdb243934662e228f569575bfad95f8db6fee1a9f79969dad
+# specgen: sha256=dfb83e861728bc6f2990ed750a3b8b2af0add5b21aa56c8868851424827b73a5
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class PPORNDMountainCarConfig:
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     agent_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `agent` (> 0)"""
     agent_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `agent` (> 0)"""
     novelty_lr: float = 0.0001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `novelty` (> 0)"""
     total_frames: int = 400_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -150.0

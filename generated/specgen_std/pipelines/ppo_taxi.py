@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94a2c6ec27867f7b35d086bf15b9c241dc32c238490777beb33b78a25deb4085
+# specgen: sha256=30ff9515e3fc30e965d86c0dae30ba8f4c768a63e5dac9c07a659e1409d1b005
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ class PPOTaxiConfig:
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.003
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     actor_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `actor`, at last (>= 0)"""
     actor_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `actor` (> 0)"""
     critic_lr: float = 0.01
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     critic_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `critic`, at last (>= 0)"""
     critic_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `critic` (> 0)"""
     total_frames: int = 300_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 7.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=85dc51934d22ed302a2af87201f9b51dd40b547a81926b3a9456c3eeaba348ad
+# specgen: sha256=8bb9b9eca028f54ec0b93fb43953f53100bb1a68e8121d90d523f169768d7234
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class REDQPendulumConfig:
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     temperature_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `temperature` (> 0)"""
     total_frames: int = 10_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0

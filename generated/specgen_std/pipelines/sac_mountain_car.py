@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=58ace1415f74ce19e57bf40d67f481fffdc7c88b5eaed2712042ff8dc7592046
+# specgen: sha256=aec4eba2b8ac9901e85c46eb5582a01a756edccfb97918e5aca8d9db206deae7
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class SACMountainCarConfig:
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     temperature_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `temperature` (> 0)"""
     total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 90.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8a05f9a9fec4d99e66f658c4423146164cc0095735be5e19b7629b8e7672e368
+# specgen: sha256=fe943fe034cb53ba1c2687286e4b232800e3873fd5e974b50fef151edd30f32f
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class TD3BCPendulumConfig:
     tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_updates: int = 20_000
     """updates (>= 1)"""
     stop_return: float = -200.0

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=93c6ae262d2197a337b4d901df590099339807f36fc14639c48b3ccf9002915b
+# specgen: sha256=46222895254d4730d03f105f459ba6cd03c9d1e86fb455699672f173cb15b15e
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class TD3PendulumConfig:
     tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     critic_lr: float = 0.002
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0

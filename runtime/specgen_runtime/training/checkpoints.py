@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,7 +141,7 @@ class Checkpoints:
 def load_parts(parts: Restorable, folder: str | Path) -> None:
     """Let parts go on from the last checkpoint of a run, without its loop.
 
-    Replay buffers and counters stay in the folder: who goes on training resumes the run.
+    Replay buffers and counters stay in the folder: who goes on training resumes the run. Simulators begin new episodes.
 
     Args:
         parts: those of the run's pipeline, made with a configuration of the same sizes.
@@ -155,7 +156,9 @@ def load_parts(parts: Restorable, folder: str | Path) -> None:
         raise FileNotFoundError(f"{folder} is one checkpoint of a run, whose folder is {folder.parent}")
     state = Checkpoints(folder, 1).load({})
     try:
-        parts.load_state_dict(state["parts"])
+        with warnings.catch_warnings():  # nobody goes on with the episodes of a simulator here
+            warnings.filterwarnings("ignore", message=".* new episodes begin", category=UserWarning)
+            parts.load_state_dict(state["parts"])
     except (KeyError, RuntimeError, ValueError) as error:
         said = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         if resized := list(_resized(parts.state_dict(), state["parts"])):

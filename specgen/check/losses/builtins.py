@@ -84,9 +84,10 @@ def _infer_value_estimate(site: Site, *, vectors: bool = False) -> Typed | None:
         message = (
             f"the value of a state is one floating-point number, `{site.written(value)}` is {value.type}"
         )
-        site.fail(
-            rules.SHAPE_MISMATCH, message, at=value, help="choose among action values with gather(q, action)"
-        )
+        help = "choose among action values with gather(q, action)"
+        if not vectors and value.type.rank == 1:
+            help += "; numbers that are each the value of a state, as quantiles, need `value_estimator: {supports: [td0]}`"
+        site.fail(rules.SHAPE_MISMATCH, message, at=value, help=help)
         return None
     return site.node(value.type)
 

@@ -33,10 +33,12 @@ def check_groups(context: PipelineContext, env: PipelineEnv, losses: tuple[LossA
         fitting = [one for one in losses if takes_groups(one.loss)]
         learned = {one.group.name: one.loss.name for one in fitting if one.group is not None}
         other = fitting[0].loss.name if fitting else "MAPPOLoss"
-        classes = ", ".join(f"{one}: {{{learned.get(one, other)}: {{}}}}" for one in groups)
+        there = groups if any(not loss.name for loss in losses) else missing
+        classes = ", ".join(f"{one}: {{{learned.get(one, other)}: {{}}}}" for one in there)
         what = " and ".join(f"`{name}`" for name in missing)
         message = f"`{env.name}` has agents {what}, and no loss is called so: nobody learns to act for them"
-        sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=f"write `loss: {{{classes}}}`"))
+        help = f"write `loss: {{{classes}}}`" if there == groups else f"write `{classes}` beside the others"
+        sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=help))
     for loss in losses:
         here = file.key_span(*loss.place)
         if loss.group is not None and not takes_groups(loss.loss):

@@ -85,9 +85,16 @@ class OptimizerReader(PartReader):
         )
 
     def _fact(self, field: str, name: str) -> Fact:
-        """A field, with the name of its optimizer in front where there are several."""
+        """A field, with the name of its optimizer in front, and in its documentation, where there are several."""
         fact = _RENAMED.get(field) or FIELDS[field]
-        return fact.of(name) if name else fact
+        if not name:
+            return fact
+        doc = (
+            fact.doc.replace("the optimizer", f"the optimizer `{name}`")
+            if "the optimizer" in fact.doc
+            else f"{fact.doc}, of `{name}`"
+        )
+        return replace(fact.of(name), doc=doc)
 
     def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
         """What an optimizer moves: networks, learned numbers, and all that a term or a loss trains."""

@@ -28,13 +28,13 @@ class TrainingConfig:
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
     actor_lr: float = 0.001
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `actor` (> 0)"""
     actor_lr_end: float = 0.0
-    """step size of the optimizer, at last (>= 0)"""
+    """step size of the optimizer `actor`, at last (>= 0)"""
     actor_max_grad_norm: float = 0.5
-    """gradients are scaled down to this norm (> 0)"""
+    """gradients are scaled down to this norm, of `actor` (> 0)"""
     critic_lr: float = 0.005
-    """step size of the optimizer (> 0)"""
+    """step size of the optimizer `critic` (> 0)"""
     difficulty: float = 0.1
     """how hard the wind blows (>= 0, <= 1)"""
     difficulty_end: float = 0.9
