@@ -131,7 +131,7 @@ def test_a_sensor_that_fails_is_not_remembered() -> None:
     for one in (agent, other):
         one.act({"observation": [1.0, 0.0, 0.0]})
     with pytest.raises(ValueError, match="NaN"):
-        agent.act({"observation": [float("nan")] * 3})
+        agent.act({"observation": torch.full((3,), float("nan"), requires_grad=True)})
     following = {"observation": [0.0, 1.0, 0.5]}
     assert agent.act(following)["action"].tolist() == other.act(following)["action"].tolist()
 

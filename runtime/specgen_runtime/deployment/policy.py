@@ -173,10 +173,11 @@ class DeployedPolicy(nn.Module):
             ValueError: one has another shape, or an integer that its dtype does not hold; or the policy gives NaN for it.
             TypeError: one is no number, or of a dtype that holds others: a fraction is no integer, and no number a truth value.
         """
-        action, state = self.forward(self._as_tensors(observation), self._state)
+        given = self._as_tensors(observation)
+        action, state = self.forward(given, self._state)
         for name, value in action.items():
             if bool(value.isnan().any()):
-                shown = {key: np.asarray(observation[key]).tolist() for key in self.in_keys}
+                shown = {key: one.tolist() for key, one in given.items()}
                 raise ValueError(f"the policy gives NaN as {name!r} for {shown!r:.200}")
         self._state = state
         return action
