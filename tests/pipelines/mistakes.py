@@ -19,7 +19,10 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     ),
     "collision: two StepCounters": ("cases/chains/two_step_counters",),
     "order: RewardSum before RewardScaling": ("cases/chains/reward_sum_before_scaling",),
-    "order: GrayScale before ToTensorImage": ("cases/chains/gray_before_tensor_image",),
+    "order: GrayScale or Resize before ToTensorImage": (
+        "cases/chains/gray_before_tensor_image",
+        "cases/chains/channels_last",
+    ),
     "no producer: the log-probability of what was done": (
         "cases/pipelines/log_probability_that_nobody_writes",
         "cases/pipelines/log_probabilities_under_another_key",

@@ -13,13 +13,17 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import pipeline_networks as image_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import SpecType
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.patterns import Match, NoMatch, match
-from specgen.expr.sizes import Rest
+from specgen.expr.sizes import Dims, Rest, Sym
 from specgen.expr.symbols import Key
 from specgen.values import dataclass, replace
+
+_SIDES = (Sym.named("H"), Sym.named("W"))
+"""The last dimensions in the pattern of a role that is an image, its channels in front of them."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,10 @@ class KeyFinder:
                 self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))
             else:
                 found.append(entry)
+                if pattern.shape[-2:] == _SIDES and is_channels_last(entry.spec.dims):
+                    message = f"`{selector}`, {entry.spec}, has its channels last, and `{transform.name}` reads them first"
+                    help = f"put {_channels_first(entry)} in front of it"
+                    self.sink.add(image_rules.CHANNELS_LAST.at(place, message, help=help))
         return list({entry.dotted: entry for entry in found}.values())
 
     def check_shape(
@@ -273,16 +281,28 @@ def _converting(entry: Entry, pattern: SpecType, shapes: Mapping[str, tuple[int,
         arguments = f"{{dtype_in: {spec.dtype}, dtype_out: bool, in_keys: [{key}]}}"
         return f"`{{DTypeCastTransform: {arguments}}}`, of specgen_std/transforms/dtype_cast,"
     *front, height, width, channels = (0, 0, 0, *spec.dims)
-    whole = spec.dtype in INT_RANGES
-    first = SpecType("unbounded", "float32" if whole else spec.dtype, (*front[3:], channels, height, width))
+    dtype = "float32" if spec.dtype in INT_RANGES else spec.dtype
+    first = SpecType("unbounded", dtype, (*front[3:], channels, height, width))
     unfit = isinstance(match(pattern, first, None, shapes), NoMatch)
     if not height or unfit or spec.kind not in ("bounded", "unbounded"):
         return None
-    named = "" if key == "pixels" else f": {{in_keys: [{key}]}}"
-    if whole:
-        return f"`{f'{{ToTensorImage{named}}}' if named else 'ToTensorImage'}`, of specgen_std/transforms/images,"
+    return _channels_first(entry)
+
+
+def _channels_first(image: Entry) -> str:
+    """The transform of the library that brings the channels of an image to the front."""
+    key = image.dotted
+    if image.spec.dtype in INT_RANGES:
+        called = "ToTensorImage" if key == "pixels" else f"{{ToTensorImage: {{in_keys: [{key}]}}}}"
+        return f"`{called}`, of specgen_std/transforms/images,"
     arguments = f"{{dims: [-1, -3, -2], in_keys: [{key}]}}"
     return f"`{{PermuteTransform: {arguments}}}`, of specgen_std/transforms/shapes,"
+
+
+def is_channels_last(shape: Dims) -> bool:
+    """Whether the last size of what has three or more is most likely that of an image's channels."""
+    sides = shape[-3:-1]
+    return len(sides) == 2 and shape[-1] in (1, 3, 4) and all(isinstance(n, int) and n > 4 for n in sides)
 
 
 def _as_read(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specgen.check.chains.keys import is_channels_last
 from specgen.check.model import Entry
 from specgen.check.pipelines.fields import DROPOUT, Fact
 from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers, PipelineTrunk, Recurrence
@@ -315,12 +316,12 @@ class LayersReader(PartReader):
                 span = self.file.span(*self.path, "networks", name, "cnn", index)
                 message = f"a kernel of {one.kernel} x {one.kernel} is larger than what it reads: {what}"
                 help = f"write a kernel of {min(sizes)} at most, or smaller strides in front"
-                if index == 0 and _is_channels_last(shape):
+                if index == 0 and is_channels_last(shape):
                     help = _CHANNELS_FIRST
                 self.sink.add(layer_rules.CONVOLUTION.at(span, message, help=help))
                 return (), None
             sizes = [(size - one.kernel) // one.stride + 1 for size in sizes]
-        if _is_channels_last(shape):
+        if is_channels_last(shape):
             message = (
                 f"`{image.dotted}`, {image.type}, has its channels last, and convolutions read them first"
             )
@@ -369,8 +370,3 @@ def _made_readable(image: Entry) -> str:
         return f"put `{{{cast}}}` into the chain, or observe it as float32"
     transform = f"`{{ToTensorImage: {{{keys}}}}}`" if keys else "`ToTensorImage`"
     return f"put {transform} into the chain, which makes it float32 with the channels first"
-
-
-def _is_channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether the last size of an image is most likely that of its channels."""
-    return shape[-1] in (1, 3, 4) and min(shape[:-1]) > 4

@@ -121,8 +121,8 @@ CHANNELS_LAST = Rule(
     "SG596",
     "channels last",
     """\
-Convolutions read channels, height and width. An image whose last size is 1, 3 or 4, and whose others are larger, has most likely
-its channels there. If it has not, allow it.
+Convolutions, and transforms of images such as `Resize`, read channels, height and width. An image whose last size is 1, 3 or 4, and
+whose others are larger, has most likely its channels there. If it has not, allow it.
 
 ```yaml
 networks: {value_network: {cnn: [[16, 3, 1]]}}          # observation: float32[64, 64, 3]
