@@ -16,6 +16,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Interval
 from specgen.schema.chain import Chain
 from specgen.schema.load import SchemaFile, find, to_data
+from specgen.schema.other_names import meant_fields
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
 from specgen.source.resolve import NONE
@@ -92,6 +93,7 @@ def chain_params(
     for transform, param, node, given in _arguments(file, path, chain, transforms):
         own = named_param(node, found)
         if own is None:
+            named |= meant_fields([_text_of(node)], found)
             continue
         named.add(own.name)
         if not refusal(own, param, transform, node, given):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from specgen.check.model import Parameter
+from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.loss_conditions import LossConditions
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
+from specgen.source import Node
 
 if TYPE_CHECKING:
     from specgen.check.pipelines.losses import LossArguments
@@ -34,12 +37,24 @@ def check_requirements(
     names = {network.role.name for network in networks}
     conditions = LossConditions(found.loss, {**found.values, **arguments}, names)
     node = find(file.root, found.place)
-    written = [key.text for key, _ in node.entries] if isinstance(node, MappingNode) else []
+    given = {key.text: value for key, value in node.entries} if isinstance(node, MappingNode) else {}
+    mistaken = {
+        one.name
+        for one in found.loss.params
+        if one.name in given and one.kind in ("bool", "enum") and _is_mistaken(one, given[one.name])
+    }
     for requirement in found.loss.require:
         condition = requirement.condition
-        if conditions.holds(condition.typed):
+        if conditions.holds(condition.typed) or mistaken & {*condition.reads}:
             continue
-        about = next((name for name in reversed(written) if name in condition.reads), None)
+        about = next((name for name in reversed(given) if name in condition.reads), None)
         span = file.key_span(*found.place) if about is None else file.key_span(*found.place, about)
         message = f"`{found.loss.name}` refuses these arguments: {requirement.message}"
         sink.add(rules.PARAM_OUT_OF_RANGE.at(span, message))
+
+
+def _is_mistaken(param: Parameter, node: Node) -> bool:
+    """Whether a value is none of the parameter's, which is reported."""
+    found = Sink()
+    check_argument(param, node, "", found)
+    return found.has_errors

@@ -163,6 +163,8 @@ def _buffer(
         dtype, dims = "any", ANY_DIMS
     if isinstance(buffer.init, str):
         param = params.get(buffer.init)
+        if param is None and buffer.init in file.module.transforms[here[1]].params:
+            return None  # whose mistake is reported
         if param is None:
             help = (
                 suggestion(buffer.init, params) or "write a number, a truth value or the name of a parameter"
