@@ -127,6 +127,7 @@ class ActionReader(PartReader):
                 help = "take `DQNLoss`, whose action is one choice"
             elif not choices:
                 help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
+                help += "; or let it choose an interval for each, by `ActionDiscretizer: {num_intervals: 11}` in the chain"
             elif self.env.gymnasium:
                 help = f"register the environment in a `gymnasium.ActionWrapper` of yours, whose `action_space` is MultiDiscrete({choices})"
             else:

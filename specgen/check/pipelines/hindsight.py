@@ -171,8 +171,15 @@ class HindsightReader(PartReader):
             changed = f"a transform of `{env.name}`", ACHIEVED if ACHIEVED not in entries else DESIRED
         if changed is not None:
             by, key = changed
+            message = f"{by} writes `{key}`: `{name}` for other goals does not follow"
             self._report(
-                span, f"{by} writes `{key}`: `{name}` for other goals does not follow", by_hand, note
+                span,
+                message,
+                by_hand.replace(
+                    "(achieved_goal, desired_goal)`",
+                    "(achieved_goal, desired_goal)` that gives it as the chain does",
+                ),
+                note,
             )
             return None
         assert found is not None

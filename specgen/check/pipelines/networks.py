@@ -38,6 +38,7 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
+from specgen.schema.other_names import named_as
 from specgen.schema.pipeline_networks import NetworkBody
 
 _OF_POLICIES = ("dist", "scale", "actions")
@@ -271,6 +272,12 @@ class NetworkReader(PartReader):
         action = self.env.actions[0] if len(self.env.actions) == 1 else None
         if str(size) == "n_actions" and action is not None and action.spec.n:
             return action.spec.classes
+        unknown = next((one for one in body.out if named_as(one, [str(size)])), None)
+        if unknown is not None:
+            span = self.file.key_span(*self.path, "networks", name, "out", unknown)
+            message = f"`{self.loss.loss.name}` leaves no size `{unknown}` of `{name}` open"
+            self.sink.add(rules.NETWORK.at(span, message, help=f"it is called `{size}` here"))
+            return None
         message = f"the loss leaves open how large `{size}` is, which `{name}` writes"
         help = f"say it: `{name}: {{out: {{{size}: 64}}}}`"
         self.sink.add(rules.NETWORK.at(self.file.key_span(*self.path, "networks", name), message, help=help))
