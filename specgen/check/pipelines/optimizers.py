@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
 from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
 from specgen.check.pipelines.reader import PartReader, PipelineContext
-from specgen.diagnostics import Note, Span, suggestion
+from specgen.diagnostics import Note, Span, as_question, did_you_mean
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.pipeline import OPTIMIZERS, OptimizerGroup
 from specgen.values import replace
 
+_LOSS = "loss."
+"""In front of the name of a loss, where all that it trains is meant."""
 _RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
 
 
@@ -119,7 +121,11 @@ class OptimizerReader(PartReader):
                 owner = " nor ".join(dict.fromkeys(f"`{loss.loss.name}`" for loss in self.losses))
                 owner = f"neither {owner} has a" if " nor " in owner else f"{owner} has no"
                 message = f"{owner} network, learned number or term `{name}`"
-                help = suggestion(name, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
+                whole = _LOSS if name.startswith(_LOSS) else ""
+                alike = [one for one in known if one.startswith(whole)]
+                near = did_you_mean(name.removeprefix(whole), [one.removeprefix(whole) for one in alike])
+                listed = ", ".join(f"`{one}`" for one in alike or known)
+                help = f"there are {listed}" if near is None else as_question(whole + near)
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
                 return None
             parts = known[full[0]]
