@@ -163,11 +163,15 @@ def check_and_plan(
     if job.output is None or envs is None or sink.has_errors or not whole:
         return sink.items, None, seen
     plan = plan_file(checked, job.output, envs, imported)
-    for name, module in names_of_two(plan):
+    for name, one in names_of_two(plan):
         place = plan.declared.get(name)
         what = f"what is generated for `{place[1]}`" if place else "something else that it imports"
-        message = f"generated code uses `{name}` of {module}, and {what} would be called so"
-        help = f"rename the `{name}` of {module}, or {f'`{place[1]}`' if place else 'the other one'}"
+        used = (
+            f"`{name}` of {one.module}" if one.alias is None else f"`{one.name}` of {one.module} as `{name}`"
+        )
+        message = f"generated code uses {used}, and {what} would be called so"
+        renamed = f"`{place[1]}`" if place else "the other one"
+        help = f"rename {f'the `{name}` of {one.module}, or ' if one.alias is None else ''}{renamed}"
         sink.add(NAME_TAKEN.at(file.key_span(*(place or ("import",))), message, help=help))
     for name, second in plan.twice:
         places = sorted((plan.declared[name], second), key=lambda place: place[1] != name)
