@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from math import prod
 from typing import Final
 
@@ -11,7 +11,7 @@ from specgen.program.cut import cut
 from specgen.program.fold import fold
 from specgen.program.hoist import hoist
 from specgen.program.names import underscored
-from specgen.program.program import Call, Component, Output, Program
+from specgen.program.program import Call, Component, Output, Program, Region, Statement
 from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
@@ -156,7 +156,16 @@ def _drawing_all(part: Program, whole: Program) -> Program:
 def _happens_once(part: Program) -> bool:
     """Whether computing a part again would draw other numbers, or step something twice."""
     drawn = any(one.kind == "draw" for one in part.inputs)
-    return drawn or any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body)
+    return drawn or any(call.callee.effect != "pure" for call in _calls_of(part.body))
+
+
+def _calls_of(body: Iterable[Statement]) -> Iterator[Call]:
+    """All calls, those within repetitions too."""
+    for one in body:
+        if isinstance(one, Call):
+            yield one
+        elif isinstance(one, Region):
+            yield from _calls_of(one.body)
 
 
 def with_constants(parts: Parts, name: str, record: str) -> Parts:

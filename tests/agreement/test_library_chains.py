@@ -85,7 +85,7 @@ def test_a_chain_over_gymnasium(seed: int) -> None:
     text = drawn.schema(ARM)
     files, said, codes = compile_texts({"sample.yaml": text}, "library_package", RECORDS)
     errors = {code for code in codes if ALL_RULES[code].severity == "error"}
-    assert errors == ({"SG107"} if drawn.has(*LOOPS) else set()), text + said
+    assert errors == ({"SG107"} if _is_left_to_classes(drawn) else set()), text + said
     if errors:
         return
     with (
@@ -102,6 +102,13 @@ def test_a_chain_over_gymnasium(seed: int) -> None:
         except BaseException as error:
             error.add_note(f"{batch} {drawn.transforms}")
             raise
+
+
+def _is_left_to_classes(drawn: Drawn) -> bool:
+    """Whether a chain over a simulator can't do this: steps after a reset, and repetitions of what is learned."""
+    names = [name for name, _ in drawn.transforms]
+    loops = [place for place, name in enumerate(names) if name in LOOPS]
+    return "NoopResetEnv" in names or bool(loops and "VecNorm" in names[: loops[-1]])
 
 
 def side_by_side(make: Callable[[], EnvBase[Any]], batch: tuple[int, ...]) -> EnvBase[Any]:

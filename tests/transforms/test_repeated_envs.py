@@ -14,7 +14,7 @@ from specgen_runtime.envs import EnvBase, SerialEnv
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.envs import CartPoleGym, PendulumGym
-from specgen_std.transforms import FrameSkipTransform, MultiAction, RewardSum, StepCounter
+from specgen_std.transforms import FrameSkipTransform, MultiAction, RewardClipping, RewardSum, StepCounter
 from tensordict import TensorDict
 
 from tests.support import generate, imported
@@ -34,6 +34,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 SINGLE: dict[str, tuple[str, Made]] = {
     "SkippingCartPole": ("CartPoleGym", lambda _: [StepCounter(), RewardSum(), FrameSkipTransform(3)]),
     "SkippingPendulum": ("PendulumGym", lambda _: [FrameSkipTransform(7), StepCounter(9)]),
+    # what makes another reward of the sum takes no steps of its own
+    "ClippedPendulum": ("PendulumGym", lambda _: [FrameSkipTransform(3), RewardClipping(-4.0)]),
     "ChunkedPendulum": (
         "PendulumGym",
         lambda _: [MultiAction(3, stack_observations=True), RewardSum()],
