@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d2ebd644a48c11130cede0be457c59d517f9248e96214dd69d55532e54f97776
+# specgen: sha256=34e23b9c0d715a3a4c6c58cc2a3c2d5bd1da86e9979cafb9be4a3dec57166155
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedPythonEnv, SimulatorDynamics, VectorDynamics
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, TensorDict
+from specgen_std.transforms.reward_sum import RewardSum
+from specgen_std.transforms.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from typing import Literal, Never
@@ -708,6 +711,9 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
             actions[0],
         )
 
+    def _unfused(self) -> Unfused:
+        return Unfused(Warehouse, [StepCounter(max_steps=50), RewardSum()])
+
 
 class DepotTrainRoot(NamedTuple):
     """What a step reads from one time to the next; observations follow from it."""
@@ -852,6 +858,9 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
 
     def _advance(self, root: DepotTrainRoot, actions: tuple[Tensor, ...]) -> DepotTrainNext:
         return depot_train_advance(self.dynamics, root.step_count, root.episode_reward, actions[0])
+
+    def _unfused(self) -> Unfused:
+        return Unfused(Depot, [StepCounter(max_steps=50), RewardSum()])
 
 
 if TYPE_CHECKING:
