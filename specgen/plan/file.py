@@ -12,7 +12,6 @@ from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item, ModulePlan, Parts
 from specgen.plan.module import plan_module
-from specgen.plan.pipelines.hindsight import hindsight_imports
 from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
 from specgen.plan.shared_functions import plan_shared_function
 from specgen.plan.specs import plan_spec
@@ -87,7 +86,6 @@ def plan_file(
 
             parts["chains", name] = plan_composed_chain(chain)
     trained: dict[str, Import] = {}
-    functions_of_users: list[Import] = []
     for name, pipeline in checked.pipelines.items():
         from specgen.plan.pipelines.pipeline import plan_pipeline  # only loaded for files that have pipelines
 
@@ -95,9 +93,6 @@ def plan_file(
         by_users |= any(one.value.python is not None for one in checked.transforms.values())
         parts["pipelines", name] = [plan_pipeline(pipeline, imported=by_users)]
         trained |= pipeline_imports(pipeline.value, checked.module)
-        functions_of_users += (
-            one for one in hindsight_imports(pipeline.value, checked.module).values() if one.alias
-        )
     further = trained | {
         name: Import(other.module, name) for other in modules.values() for name in other.names
     }
@@ -115,7 +110,6 @@ def plan_file(
     bases = [Import(source.module, source.name, alias=name) for name, source in methods.items() if source]
     parents = (loss.value.parent for loss in checked.losses.values())
     bases += [Import(one.module, one.name) for one in parents if one and one.module != checked.module]
-    bases += functions_of_users
     functions = tuple(spec.function for spec in checked.specs.values())
     functions += tuple(checked.functions)
     functions += tuple(model.value.maker for model in checked.models.values())

@@ -52,6 +52,8 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import], module: str
         names.update(names_used(item), _of_template(item))
         if isinstance(item, DataPlan):
             used.add("TensorDict")
+    # What the module of a user gives is needed also where something here is called so: `names_of_two` finds both.
+    own -= {name for name, one in further.items() if one.alias is not None}
     imports = [known[name] for name in used - own if name in known]
     imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
     if any(each.typing_only for each in imports):
