@@ -178,6 +178,19 @@ def test_action_index_refuses() -> None:
         action_index(torch.zeros(5), values, "categorical")
 
 
+@pytest.mark.parametrize("wrong", [[1, 3], [-1, 0], [2, 0]])
+def test_classes_that_there_are_not_are_no_other_joint_action(wrong: list[int]) -> None:
+    action, values = torch.tensor([[1, 2], wrong]), torch.randn(2, 6)
+    place = 1 if wrong[1] == 3 else 0
+    message = rf"choice {place} of an action is a class from 0 to {[1, 2][place]}, got {wrong[place]}"
+    with pytest.raises(ValueError, match=message):
+        action_index(action, values, "multi_categorical", [2, 3])
+    action[1] = 0
+    assert action_index(action, values, "multi_categorical", [2, 3]).tolist() == [5, 0]
+    each = torch.vmap(lambda one, q: action_index(one, q, "multi_categorical", [2, 3]))
+    assert each(action, values).tolist() == [5, 0]  # whose values can't be looked at
+
+
 @pytest.mark.peers
 @pytest.mark.parametrize("space", ["one-hot", "categorical"])
 def test_equals_torchrl(space: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.choices import split_choices
 from specgen_runtime.modules.distributions.categorical import index_of, one_hot
@@ -191,7 +192,8 @@ def action_index(
         int64, shape ``(*batch,)``.
 
     Raises:
-        ValueError: if the action does not fit the values: it is stored another way, or has another batch.
+        ValueError: if the action does not fit the values: it is stored another way, or has another batch; of several choices on
+            the CPU also for a class that there is not. Elsewhere, and in what is compiled, its value is another joint action's.
     """
     batch, n = tuple(values.shape[:-1]), values.shape[-1]
     shape = tuple(action.shape)
@@ -238,7 +240,7 @@ def choice_indices(
         int64, shape ``(*batch, len(var_nums))``.
 
     Raises:
-        ValueError: if the action does not fit the values: it is stored another way, or has another batch.
+        ValueError: as `action_index`.
     """
     return torch.stack(_chosen(action, tuple(values.shape[:-2]), action_space, tuple(var_nums)), -1)
 
@@ -268,7 +270,14 @@ def _chosen(
         return tuple(index_of(one) for one in split_choices(action, nums))
     if action.is_floating_point() or action.dtype == torch.bool:
         raise ValueError(f"the classes of an action must be integers, got {action.dtype}")
-    return action.long().unbind(-1)
+    action = action.long()
+    if action.device.type == "cpu" and not is_traced():  # elsewhere it would wait for the device
+        wrong = (action < 0) | (action >= torch.tensor(nums))
+        if bool(wrong.any()):
+            place = int(wrong.nonzero()[0, -1])
+            one = int(action[wrong][0])
+            raise ValueError(f"choice {place} of an action is a class from 0 to {nums[place] - 1}, got {one}")
+    return action.unbind(-1)
 
 
 def greedy_action(
