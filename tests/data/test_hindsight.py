@@ -14,6 +14,8 @@ from specgen_runtime.data import (
     ListStorage,
     PrioritizedSampler,
     SamplerWithoutReplacement,
+    SliceSampler,
+    SliceSamplerWithoutReplacement,
 )
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
@@ -286,3 +288,15 @@ def test_the_same_steps_give_goals_as_torchrl_does(strategy: Any) -> None:
                 seen.setdefault(at, set()).add(int(goal))
         goals.append(seen)
     assert goals[1] == {at: {goal + 1 for goal in found} for at, found in goals[0].items()}
+
+
+@pytest.mark.parametrize("kind", [SliceSampler, SliceSamplerWithoutReplacement])
+def test_goals_do_not_change_within_a_part_of_a_trajectory(kind: type[SliceSampler]) -> None:
+    message = f"the steps of a {kind.__name__} are read one behind the other: draw single steps"
+    with pytest.raises(ValueError, match=message):
+        HERReplayBuffer(distance, storage=LazyTensorStorage(30), sampler=kind(slice_len=3), batch_size=6)
+    buffer = HERReplayBuffer(distance, storage=LazyTensorStorage(30), batch_size=6)
+    with pytest.raises(ValueError, match=message):
+        buffer.set_sampler(kind(slice_len=3))
+    buffer.extend(steps(20))
+    assert len(buffer.sample()) == 6

@@ -12,7 +12,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.data.rows import Leaves, RowData, leaves_of
-from specgen_runtime.data.samplers import Drawn
+from specgen_runtime.data.samplers import Drawn, Sampler
+from specgen_runtime.data.slices import SliceSampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.tensordict_replay_buffer import TensorDictReplayBuffer
 from specgen_runtime.data.trajectories import (
@@ -63,7 +64,8 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         options: keywords of `TensorDictReplayBuffer`, such as `sampler`.
 
     Raises:
-        ValueError: `her_ratio` is not between 0 and 1, or `strategy` is none; at a sample: a goal, the reward or the flag has
+        ValueError: `her_ratio` is not between 0 and 1, or `strategy` is none; a `SliceSampler`, whose steps would have goals that
+            change within an episode, which no policy with a memory sees when it acts; at a sample: a goal, the reward or the flag has
             another shape than what is stored.
         KeyError: at a sample: an entry is missing, or there is no flag.
         TypeError: at a sample: rows are no tensordicts, or can't be stacked to one.
@@ -98,6 +100,14 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
         self.reward_key, self.end_key = reward_key, end_key
         self._found: tuple[Storage, int, tuple[Tensor, torch.Size]] | None = None
+
+    def _check_sampler(self, sampler: Sampler) -> None:
+        super()._check_sampler(sampler)
+        if isinstance(sampler, SliceSampler):
+            raise ValueError(
+                f"{type(self).__name__} gives each step a goal of its own, and the steps of a {type(sampler).__name__} are read"
+                " one behind the other: draw single steps, as RandomSampler does"
+            )
 
     def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
         """As that of `ReplayBuffer`; goals are drawn now, and read with the sample."""
