@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from typing import Any
 
@@ -99,6 +100,18 @@ def generator_of(plain: tuple[bytes, str] | None) -> torch.Generator | None:
     generator = torch.Generator(device)
     generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
     return generator
+
+
+@contextmanager
+def drawing_nothing(policy: Any, device: torch.device) -> Iterator[None]:
+    """What is drawn inside is drawn again behind it: by the policy's generators and torch's own of the CPU and of ``device``."""
+    own = {generator: generator.get_state() for generator in policy_generators(policy)}
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            for generator, state in own.items():
+                generator.set_state(state)
 
 
 def policy_generators(policy: Any) -> list[torch.Generator]:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.deployment import DeployedPolicy
+from specgen_runtime.modules import EGreedyModule, QValueActor
+from specgen_runtime.random_state import policy_generators
 from specgen_runtime.transforms import Transform, TransformedEnv, VecNormV2
+from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.envs.pendulum import Pendulum
-from tensordict.nn import TensorDictModule
+from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import Tensor, nn
 
 
@@ -90,3 +93,23 @@ def test_what_can_not_be_copied_is_told() -> None:
     (copied,) = [part for part in agent.modules() if isinstance(part, Shifted)]
     assert copied is not shifted
     assert copied.sensor is shifted.sensor
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_making_and_resetting_draw_nothing(owned: bool) -> None:
+    env = CartPoleTrain()
+    actor = QValueActor(nn.Linear(4, 2), in_keys=["observation"], spec=env.action_spec)
+    noise = EGreedyModule(env.action_spec, eps_init=1.0, eps_end=1.0)
+    if owned:
+        noise.generator = torch.Generator().manual_seed(3)
+    before = torch.get_rng_state()
+    agent = DeployedPolicy(TensorDictSequential(actor, noise), env, deterministic=False)
+    generators = policy_generators(agent.policy)
+    states = [one.get_state() for one in generators]
+    assert len(generators) == owned
+    agent.reset()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one.get_state(), state) for one, state in zip(generators, states, strict=True))
+    agent.act({"observation": torch.zeros(4)})
+    now = generators[0].get_state() if owned else torch.get_rng_state()
+    assert not torch.equal(now, states[0] if owned else before)

@@ -64,6 +64,18 @@ def _other_sizes() -> tuple[nn.Module, EnvBase[Any]]:
     return linear(4, 1), Pendulum()
 
 
+def _one_word_of_two_keys() -> tuple[nn.Module, EnvBase[Any]]:
+    flag = Categorical(2, shape=(1,), dtype=torch.bool)
+    a = Unbounded((3,))
+    specs = EnvSpecs(
+        action=Composite(action=Unbounded((1,))),
+        observation=Composite({"a.b": a, "a": Composite(b=a.clone())}),
+        reward=Composite(reward=Unbounded((1,))),
+        done=Composite(done=flag, terminated=flag.clone(), truncated=flag.clone()),
+    )
+    return linear(3, 1, "a.b"), ObservedEnv(specs, {}, batch_size=(), device=None)
+
+
 def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
     return nn.Linear(3, 1), Pendulum()
 
@@ -87,6 +99,7 @@ def _plain_module() -> tuple[nn.Module, EnvBase[Any]]:
         (_unknown, ValueError, "the policy reads observations, which neither the environment observes"),
         (_no_action, KeyError, "the environment takes 'action', and the policy writes 'torque'"),
         (_other_sizes, ValueError, r"does not take what this environment observes, observation \[3\]: mat1"),
+        (_one_word_of_two_keys, ValueError, r"'a.b' and \('a', 'b'\) would both be called 'a.b'"),
         (_plain_module, TypeError, "needs a policy with in_keys and out_keys, got Linear"),
     ],
 )

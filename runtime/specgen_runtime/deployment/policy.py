@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from threading import RLock
 from typing import Any, NoReturn, cast
@@ -18,7 +18,8 @@ from specgen_runtime.deployment.needed import needed_by
 from specgen_runtime.deployment.observed_env import observed
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
-from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
+from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
+from specgen_runtime.random_state import drawing_nothing
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -58,7 +59,8 @@ class DeployedPolicy(nn.Module):
 
     Raises:
         TypeError: the policy has no keys, or the environment runs in other processes.
-        ValueError: the policy reads what follows from rewards, or takes other observations.
+        ValueError: the policy reads what follows from rewards, or takes other observations; or two keys have one name, as
+            `"a.b"` and `("a", "b")`.
         KeyError: the policy does not write what the environment takes.
 
     Example:
@@ -94,9 +96,9 @@ class DeployedPolicy(nn.Module):
         self.device = torch.device("cpu") if device is None else torch.device(device)
         self.deterministic = deterministic
         self.policy = copy.deepcopy(policy).eval().requires_grad_(False).to(self.device)
-        self.__dict__["_env"] = observed(
-            env, self.batch_size, self.device
-        )  # its state is that of the transforms
+        with drawing_nothing(self.policy, self.device):
+            # its state is that of the transforms
+            self.__dict__["_env"] = observed(env, self.batch_size, self.device)
         self.transform = self._env.transform
         keys = [join_key(as_tuple(key)) for key in reads]
         self._needed = needed_by(keys, self._env)
@@ -121,7 +123,12 @@ class DeployedPolicy(nn.Module):
                 " nor a transform of it writes: give the environment that it was trained in, as `parts.eval_env`, or append"
                 " these transforms (InitTracker, primers of recurrent networks)"
             )
-        self._begun = self._states_at_first()
+        states = [as_tuple(key) for key in (BEGINS, *self._carried, *self._written)]
+        _check_names(map(as_tuple, self._specs.keys(True, True)))
+        _check_names(states)
+        _check_names(map(as_tuple, self._actions))
+        with drawing_nothing(self.policy, self.device):
+            self._begun = self._states_at_first()
         try:
             self._state = self.initial_state()
         except RuntimeError as error:
@@ -221,7 +228,7 @@ class DeployedPolicy(nn.Module):
     def initial_state(self) -> dict[str, Tensor]:
         """What `forward` is given for the first observations of episodes."""
         begins = torch.ones(self.batch_size, dtype=torch.bool, device=self.device)
-        with torch.no_grad():
+        with torch.no_grad(), _ONE_AT_A_TIME, drawing_nothing(self.policy, self.device):
             _, state = self._call(self._zeros(), {BEGINS: begins})
         return {name: torch.zeros_like(value) for name, value in state.items()} | {BEGINS: begins}
 
@@ -354,3 +361,15 @@ def _shown(dtype: torch.dtype) -> str:
 def _name(key: NestedKey) -> str:
     """A key in one word."""
     return ".".join(as_tuple(key))
+
+
+def _check_names(keys: Iterable[tuple[str, ...]]) -> None:
+    """Raise a `ValueError` where two keys are one word."""
+    named: dict[str, tuple[str, ...]] = {}
+    for key in keys:
+        other = named.setdefault(_name(key), key)
+        if other != key:
+            both = " and ".join(show_key(join_key(one)) for one in sorted((other, key), key=len))
+            raise ValueError(
+                f"DeployedPolicy: {both} would both be called {_name(key)!r}: give one another name"
+            )
