@@ -11,6 +11,7 @@ from specgen.check.pipelines.teams import mixes_values, roles_of_team
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_groups as rules
 from specgen.diagnostics.rules import pipeline_teams as team_rules
+from specgen.source import Mapping
 
 
 def check_groups(context: PipelineContext, env: PipelineEnv, losses: tuple[LossArguments, ...]) -> bool:
@@ -31,13 +32,16 @@ def check_groups(context: PipelineContext, env: PipelineEnv, losses: tuple[LossA
     if missing:
         fits = False
         fitting = [one for one in losses if takes_groups(one.loss)]
-        learned = {one.group.name: one.loss.name for one in fitting if one.group is not None}
         other = fitting[0].loss.name if fitting else "MAPPOLoss"
-        there = groups if any(not loss.name for loss in losses) else missing
-        classes = ", ".join(f"{one}: {{{learned.get(one, other)}: {{}}}}" for one in there)
+        unnamed = any(not loss.name for loss in losses)
+        there = groups if unnamed else missing
+        node = file.node(*path, "loss", other) if unnamed and fitting else None
+        given = isinstance(node, Mapping) and bool(node.entries)
+        classes = ", ".join(f"{one}: {{{other}: {{{'…' if given else ''}}}}}" for one in there)
         what = " and ".join(f"`{name}`" for name in missing)
         message = f"`{env.name}` has agents {what}, and no loss is called so: nobody learns to act for them"
         help = f"write `loss: {{{classes}}}`" if there == groups else f"write `{classes}` beside the others"
+        help += f", with the arguments of `{other}` in each" if given else ""
         sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=help))
     for loss in losses:
         here = file.key_span(*loss.place)
