@@ -34,7 +34,7 @@ def trajectory(group: Any, rewards: Sequence[float], width: int = 3) -> TensorDi
 
 def one_by_one(reward: Tensor, group: Tensor) -> Tensor:
     made = torch.zeros_like(reward)
-    for name in group.unique():
+    for name in torch.unique(group):
         these = reward[group == name]
         made[group == name] = (these - these.mean()) / these.std().clamp_min(1e-6)
     return made
@@ -199,10 +199,11 @@ def _give(transform: MCAdvantage, reward: float, results: Any) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_share_groups(method: Any) -> None:
     transform = MCAdvantage(3, prompt_key="group")
-    assert not transform.is_shared
+    shared = [transform.is_shared]
     assert transform.inv(trajectory(1, [1.0])) is None
     assert transform.share_memory_() is transform
-    assert transform.is_shared
+    shared.append(transform.is_shared)
+    assert shared == [False, True]
     assert transform.queued_trajectories == 1
     context = torch.multiprocessing.get_context(method)
     results = context.Queue()
@@ -270,7 +271,7 @@ def test_over_what_conversations_give(prompt_key: str) -> None:
         rows = out[out["group"].flatten() == group]
         assert len(rows) == 3
         assert len({row["query"] for row in rows.get("query").tolist()}) == 1
-        assert [len(chat[-1]["content"]) for chat in chats_of(rows.get(("history", "full")))] == rows[
+        assert [len(str(chat[-1]["content"])) for chat in chats_of(rows.get(("history", "full")))] == rows[
             "next", "reward"
         ].flatten().tolist()
     torch.testing.assert_close(
@@ -368,7 +369,8 @@ def test_many_candidates() -> None:
     assert abs(returns[exact].mean() - 0.5) == pytest.approx(float(nearest), abs=1e-6)
     with pytest.raises(ValueError, match="a group of 25 can't be chosen from 24"):
         MCAdvantageSelector().select(candidates, group_size=25)
-    for wrong in ({"strategy": "best"}, {"max_combinations": 0}, {"in_keys": []}):
+    refused: list[dict[str, Any]] = [{"strategy": "best"}, {"max_combinations": 0}, {"in_keys": []}]
+    for wrong in refused:
         with pytest.raises(ValueError, match="got"):
             MCAdvantageSelector(**wrong)
 

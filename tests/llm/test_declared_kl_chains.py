@@ -133,7 +133,7 @@ def assert_same(declared: Any, transforms: list[Transform], policy: Transformers
     for key in data.keys(True, True):
         one, two = data[key], other[key]
         if isinstance(one, torch.Tensor):
-            torch.testing.assert_close(one, two, msg=lambda text, key=key: f"{key}: {text}")
+            torch.testing.assert_close(one, two, msg=f"{key}: {{}}".format)
         else:
             assert one == two, key
     return data

@@ -30,15 +30,15 @@ from tests.transforms.envs import Team, Walk
     [
         (lambda: StepCounter(max_steps=0), ValueError, "max_steps must be >= 1, got 0"),
         (
-            lambda: StepCounter(step_count_key=("a", "b")),
+            lambda: StepCounter(step_count_key=("a", "b")),  # type: ignore[arg-type]
             ValueError,
             "step_count_key is the last part of a key",
         ),
         (lambda: InitTracker(init_key=""), ValueError, "init_key is the last part of a key"),
         (lambda: RewardScaling(0.0, -1.0), ValueError, "scale must be > 0"),
         (lambda: RewardScaling("a", 1.0), TypeError, "loc is a number, a list of numbers or a tensor"),
-        (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),
-        (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),
+        (lambda: RewardScaling(1j, 1.0), TypeError, "real numbers"),  # type: ignore[arg-type]
+        (lambda: RewardSum(in_keys=[3]), TypeError, "a key is text"),  # type: ignore[list-item]
         (
             lambda: RewardSum(["a", "b"], ["c"]),
             ValueError,
