@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from specgen.check.model import Statement
-from specgen.check.transforms.entries import Image
+from specgen.check.transforms.entries import Image, role_of
 from specgen.expr import Interval, Symbol, Typed
 from specgen.expr.builtins.images import is_between
 from specgen.expr.dtypes import INT_RANGES, is_abstract, is_float, is_int
@@ -35,8 +35,11 @@ _RISING = frozenset(
 _SUMS = frozenset(("sum", "mean", "min", "max", "cumsum"))
 """Functions that mix the elements of one operand: all of them have to rise, or all to fall."""
 
-Directions = Mapping[Symbol, int]
-"""The values that an expression rises in (1), falls in (-1), or does either, element by element (0)."""
+Directions = Mapping[str, int]
+"""The values that an expression rises in (1), falls in (-1), or does either, element by element (0).
+
+What `x` and `next.x` are between are the same bounds, of which both are taken to be at the same end: they count as one.
+"""
 
 
 class _NotMonotoneError(Exception):
@@ -90,7 +93,7 @@ class _Reader:
             assert node.symbol is not None
             if node.symbol in self.local:
                 return self.directions(self.local[node.symbol])
-            return {node.symbol: 1}
+            return {role_of(node.symbol): 1}
         if node.op == "cast":
             if self.wraps and _may_wrap(node):
                 raise _NotMonotoneError
@@ -106,7 +109,7 @@ class _Reader:
             return self._beside(map(self.directions, node.args[1:]))
         self.structural = False
         if node.op == "where" and (flag := self._flag(node.args[0])) is not None:
-            return {**self._beside(map(self.directions, node.args[1:])), flag: 0}
+            return {**self._beside(map(self.directions, node.args[1:])), role_of(flag): 0}
         if node.op in ("+", "-", "*", "/", "neg"):
             return self._arithmetic(node)
         if node.op in _RISING or node.op in _SUMS:
@@ -149,7 +152,7 @@ class _Reader:
 
     def _beside(self, several: Iterable[Directions]) -> Directions:
         """Of expressions of which each element is taken from one."""
-        made: dict[Symbol, int] = {}
+        made: dict[str, int] = {}
         for one in several:
             for symbol, direction in one.items():
                 made[symbol] = direction if made.get(symbol, direction) == direction else 0
