@@ -15,11 +15,12 @@ from specgen.check.programs.chain_start import begin_with_environment, begin_wit
 from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces, Moment
 from specgen.check.programs.chain_transforms import apply_transform
 from specgen.check.programs.env import NOT_DONE
+from specgen.expr import Symbol
 from specgen.expr.symbols import Key
 from specgen.program.cut import cut
 from specgen.program.names import underscored
-from specgen.program.program import Cell, Component, Input, Output, Program
-from specgen.program.walk import reads
+from specgen.program.program import Call, Cell, Component, Input, Output, Program, Statement
+from specgen.program.walk import reads, targets
 from specgen.values import replace
 
 
@@ -48,6 +49,7 @@ class ChainPrograms:
         for instance in chain.instances:
             (apply_transform if instance.transform.around is None else apply_around)(state, instance)
         stand_still(state, chain.entries)
+        self._left: set[Symbol] = set()
         self.cells = self._written = _closed(state)
         visible = {one.cell.key for one in self.cells if not one.cell.private}
         self.derived = tuple(
@@ -56,8 +58,26 @@ class ChainPrograms:
             if entry.role in ("observation", "state") and entry.key not in visible
         )
         now = self._state.views["now"]
+        self.cells = self._written = self._with_what_steps_read()
         self.cells = self._read_or_shown()
         self.observes_unchanged = all(now[entry.dotted] in self._state.observed for entry in self.derived)
+
+    def _with_what_steps_read(self) -> tuple[ChainCell, ...]:
+        """The fields, where steps read what the environment observed under keys of its own.
+
+        A transform shows something else under its key, or nothing: what no step reads is left out of what steps are given.
+        """
+        needed = _needed(self.component().phases["step"], self._state.views["next"].values())
+        found: list[ChainCell] = []
+        for one in self._written:
+            if one.cell.private and one.position is None and one.cell.key == one.entry.key:
+                if one.cell.now in needed:
+                    key = (*one.entry.key[:-1], PRIVATE, "e0", one.entry.key[-1])
+                    one = replace(one, cell=replace(one.cell, key=key))
+                else:
+                    self._left.add(one.cell.now)
+            found.append(one)
+        return tuple(found)
 
     def _read_or_shown(self) -> tuple[ChainCell, ...]:
         """The fields without those that nothing shows or reads; a declared environment's state stays whole."""
@@ -101,10 +121,11 @@ class ChainPrograms:
             Output(entry.name, self._state.views["now"][entry.dotted], "observation", entry.key)
             for entry in self.derived
         ]
+        given_to_step = [one for one in inputs if one.symbol not in self._left]
         several = f"{self.chain.name}Observation" if len(shown) > 1 else None
         programs = {
             "reset": self._program(reset, (*fixed, NOT_DONE, *given), inits, "Root"),
-            "step": self._program(step, (*fixed, *inputs, *actions), [*nexts, *rewards], "Next"),
+            "step": self._program(step, (*fixed, *given_to_step, *actions), [*nexts, *rewards], "Next"),
             "observe": replace(self._program(now, (*fixed, *inputs), shown, ""), record=several),
         }
         if self._state.inverse is not None:
@@ -148,13 +169,35 @@ class ChainPrograms:
         given = self._state.given if phase == "step" else []
         # A step may read what follows from the records before it.
         before = self._state.bodies["now"].statements if phase == "step" else []
+        statements = _without([*before, *body.statements], self._left if phase == "step" else set())
         return Program(
             f"{self.prefix}_{phase}",
             (*inputs, *body.draws, *given),
-            (*before, *body.statements),
+            statements,
             tuple(outputs),
             f"{self.chain.name}{record}",
         )
+
+
+def _needed(program: Program, others: Iterable[Symbol]) -> set[Symbol]:
+    """What the outputs of a program, other values, and all that it learns are computed of."""
+    needed = {*others, *(output.symbol for output in program.outputs)}
+    for statement in reversed(program.body):
+        learns = isinstance(statement, Call) and statement.callee.effect == "writes_buffer"
+        if learns or not needed.isdisjoint(targets(statement)):
+            needed.update(reads(statement))
+    return needed
+
+
+def _without(statements: Iterable[Statement], left: Iterable[Symbol]) -> tuple[Statement, ...]:
+    """The statements without those that are computed of some values."""
+    gone, kept = set(left), list[Statement]()
+    for statement in statements:
+        if gone.isdisjoint(reads(statement)):
+            kept.append(statement)
+        else:
+            gone.update(targets(statement))
+    return tuple(kept)
 
 
 def _is_observed(one: ChainCell) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.chains.model import CheckedChain
+from specgen.check.chains.writes import PRIVATE
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted
 from specgen.check.programs.chain import ChainPrograms
 from specgen.check.programs.chain_state import ChainCell
@@ -184,7 +185,7 @@ class _Planner:
         doc = (FLAG_DOCS.get(entry.key[-1]) if of_env else None) or entry.doc
         visible, key = True, cell.key or entry.key
         if cell.private and one.position is None:
-            visible = entry.role == "state"
+            visible = PRIVATE in key
             doc = "as the environment has it" if visible else entry.doc
         elif cell.private and not read:
             visible, key = False, entry.key

@@ -64,17 +64,17 @@ def joined_firsts(first: Any, others: Any, dim: int) -> Any:
 
     Args:
         first: the one that a rollout begins with. It may have been read from a tensordict, where a field that transforms
-            have overwritten is what they made of it: of another shape, perhaps. Nobody looks at such a field of it,
-            and it is filled with the next one's.
+            have overwritten is what they made of it: of another shape, perhaps, or None where they show nothing in its
+            place. Nobody looks at such a field of it, and it is filled with the next one's.
         others: the records of later episodes, stacked at `dim`; None if there are none.
         dim: the new dimension.
     """
     if others is None:
-        return type(first)._make([field.unsqueeze(dim) for field in first])
+        return type(first)._make([None if field is None else field.unsqueeze(dim) for field in first])
     fields = []
     for mine, theirs in zip(first, others, strict=True):
         begin = theirs.narrow(dim, 0, 1)
-        mine = mine.unsqueeze(dim)
+        mine = begin if mine is None else mine.unsqueeze(dim)
         fields.append(torch.cat((mine if mine.shape == begin.shape else begin, theirs), dim))
     return type(first)._make(fields)
 
@@ -91,10 +91,14 @@ def roots_of(firsts: Any, starts: Sequence[int], nexts: Any, dim: int) -> Any:
     at = np.array(starts)
     fields = []
     for first, following in zip(firsts, carried(firsts, nexts), strict=True):
-        if first.dtype is not following.dtype or first.shape[dim + 1 :] != following.shape[dim + 1 :]:
+        if first is None or not _alike_beyond(dim, first, following):
             first = following.narrow(dim, 0, len(starts))
         fields.append(_shifted(first, at, following, dim))
     return type(firsts)._make(fields)
+
+
+def _alike_beyond(dim: int, first: Tensor, following: Tensor) -> bool:
+    return first.dtype is following.dtype and first.shape[dim + 1 :] == following.shape[dim + 1 :]
 
 
 def _shifted(first: Tensor, starts: Array, following: Tensor, dim: int) -> Tensor:
