@@ -76,7 +76,7 @@ class ActionDrawer:
         def change(key: Key) -> Key:
             return replace(key, group="free")  # what the policy writes has no bounds then
 
-        numbers = {"low": -0.8, "high": 0.9}
+        numbers = {"low": 0.1, "high": 0.9}  # what `ActionScaling` takes of either kind
         return self.given("ClipTransform", lambda key: key.group != "classes", change, in_keys=[], **numbers)
 
     def draw_rename_action(self) -> DRAWN | None:
