@@ -12,6 +12,7 @@ from specgen.check.chains.networks import check_keywords
 from specgen.check.chains.order import warn_order
 from specgen.check.chains.params import chain_params
 from specgen.check.chains.position import Position
+from specgen.check.chains.rewards import check_rewards
 from specgen.check.language_models.chain import ModelBinder, check_models
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import MODEL_TRANSFORMS, ModelInstance
@@ -144,6 +145,7 @@ def check_chain(
     check_keywords(instances, owners, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)
     warn_order(instances, model_instances, binder.spans, mine)
+    check_rewards(instances, env.value, state.entries, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(
             language_rules.NO_REWARD_LEFT.at(

@@ -32,6 +32,7 @@ _KINDS = ("repeat", "skip", "reset_steps")
 _BELONGS = {**dict.fromkeys(("until", "fold", "collect", "taken"), "repeat"), "at_most": "reset_steps"}
 """The fields that go with one kind only."""
 
+_OF_ONE = "declare the type of one repetition: a chain puts the number of repetitions in front"
 _UNDRAWN = "what a repetition does follows from its values: draw in the environment, into a state key"
 
 
@@ -179,7 +180,7 @@ class AroundChecker:
             wrong[f"next.{role.name}"] = f"write it bare: `{role.name}`"
         for output in self.outputs:
             if phase == "collect" and not output.inverse:
-                targets[output.name] = Target(output.name, _spec(self.types[output.name]))
+                targets[output.name] = Target(output.name, _spec(self.types[output.name]), _OF_ONE)
             else:
                 wrong[output.name] = f"`{output.name}` is no target of `{phase}`"
         expected = {"fold": "a role", "collect": "an output", "action": "an inverse role"}[phase]

@@ -146,7 +146,7 @@ DONE_SHAPE = Rule(
     "reward without done flags of its shape",
     """\
 Value targets combine a reward with the done flags beside it, so the two have one shape. A reward for each
-agent needs done flags for each agent.
+agent needs done flags for each agent. Transforms keep it: what takes the place of one number is `float32[]`, and no `float32[1]`.
 
 ```yaml
 reward: [agents.reward]
