@@ -58,6 +58,8 @@ class HindsightReader(PartReader):
         declared = self.scopes.at(env.span).envs[env.name]
         assert isinstance(declared, Checked)
         functions = dict(data.hindsight.functions)
+        if "reward" in functions:
+            self._warn_of_changed_rewards(declared.value, span)
         for name in ("reward", "terminated"):
             if (
                 name not in functions and len(self.sink.items) == before
@@ -129,6 +131,17 @@ class HindsightReader(PartReader):
                 message = f"{by} makes `{made}` of the goal, and that is not made again for other goals"
                 self._report(span, message, f"let networks read `{DESIRED}` itself", note)
 
+    def _warn_of_changed_rewards(self, declared: CheckedEnv | CheckedChain, span: Span) -> None:
+        """Warn where a function of the user gives rewards beside those that transforms have changed."""
+        changing = [by.partition(",")[0] for by, key in _changing(declared, "reward") if key == "reward"]
+        if changing:
+            who = " and ".join(dict.fromkeys(changing))
+            message = (
+                f"the buffer keeps rewards as they are behind {who}, and `reward` gives those for other goals"
+            )
+            help = "let the function give what the chain does, and write `allow: [SG653]`; or leave the transform out"
+            self.sink.add(rules.REWARDS_CHANGED.at(span, message, help=help))
+
     def _changed_apart(self, env: PipelineEnv) -> str | None:
         """Who changes what was achieved otherwise than the goal, or by statistics that each has of its own; None if nobody does."""
         declared = self.scopes.at(env.span).envs[env.name]
@@ -178,7 +191,8 @@ class HindsightReader(PartReader):
                 by_hand.replace(
                     "(achieved_goal, desired_goal)`",
                     "(achieved_goal, desired_goal)` that gives it as the chain does",
-                ),
+                )
+                + (", and `allow: [SG653]`" if name == key == "reward" else ""),
                 note,
             )
             return None

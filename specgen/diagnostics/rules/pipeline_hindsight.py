@@ -1,4 +1,4 @@
-"""SG652: pipelines: goals that are replaced by what was achieved."""
+"""SG652 and SG653: pipelines: goals that are replaced by what was achieved."""
 
 from __future__ import annotations
 
@@ -23,4 +23,28 @@ data: {replay: {capacity: 100_000, batch_size: 256, sampler: {hindsight: {her_ra
 ```
 """,
     without="Rewards are those for a goal that the networks are not shown; most of them are wrong.",
+)
+
+REWARDS_CHANGED = Rule(
+    "SG653",
+    "a function of rewards behind transforms that change them",
+    """\
+The replay buffer keeps rewards as the chain gives them: scaled, clipped, or summed over repeated steps. A function of yours that is
+named by `hindsight: {reward: …}` gives those for other goals, and no transform of the chain changes these. So it has to give what the
+chain would: scaled likewise. For rewards that are normalised by what is learned, or summed over several steps, it can't.
+
+```yaml
+chains: {Train: {env: Reach, transforms: [{RewardScaling: {loc: 0, scale: 0.1}}]}}
+pipelines: {DDPG: {env: Train, data: {replay: {sampler: {hindsight: {reward: "my_rl.goals:reward"}}}}}}
+```
+
+```yaml
+chains: {Train: {env: Reach, transforms: []}}
+pipelines: {DDPG: {env: Train, data: {replay: {sampler: {hindsight: {reward: "my_rl.goals:reward"}}}}}}
+```
+
+Where the function does give them so, `allow: [SG653]` on the pipeline says it.
+""",
+    severity="warning",
+    without="One batch has rewards of two scales: those of the goals that there were, and ten times as large those of others.",
 )
