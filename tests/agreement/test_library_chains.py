@@ -94,6 +94,7 @@ def test_a_chain_over_gymnasium(seed: int) -> None:
         imported(files, "library_package", Path(folder)) as package,
     ):
         try:
+            check_env_specs(side_by_side(package.Fused, batch))
             fused = side_by_side(package.Fused, batch)
             dynamic = side_by_side(lambda: TransformedEnv(package.Arm(), Compose(*drawn.made())), batch)
             same_specs(fused, dynamic)
