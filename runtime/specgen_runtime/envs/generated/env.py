@@ -242,10 +242,13 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
         root, actions = self._read(tensordict), self._actions(tensordict)
         check_action_values(self._env_layout, self._action_leaves, actions)
         actions = (*actions, *left_states(self, tensordict))
-        next_ = self._advance(root, actions)
-        return fast_td(
-            self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
-        )
+        entries = self._next_entries(root, actions, self._advance(root, actions))
+        return fast_td(entries, self._batch_size, self._device, agents=self._agents)
+
+    def _complete_dones(self, tensordict: TensorDictBase) -> None:
+        # All flags of what is generated are right, also `truncated` of what goes on (`update_done: false`).
+        if self._rewritten or any(tensordict.get(key, None) is None for key in self.done_keys):
+            super()._complete_dones(tensordict)
 
     def _actions(self, tensordict: Any) -> tuple[Tensor, ...]:
         """The actions in a tensordict, in the order of `action_keys`."""
