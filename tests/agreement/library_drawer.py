@@ -260,7 +260,7 @@ class _Drawer(ActionDrawer):
         return self.mapped("SqueezeTransform", found, lambda key: replace(key, shape=left), dim=place)
 
     def draw_unsqueeze(self) -> DRAWN | None:
-        found = self.some(lambda key: len(key.shape) < 4, 1)
+        found = self.some(lambda key: len(key.shape) < 4 and key.group != "reward", 1)
         if not found:
             return None
         shape = found[0].shape
