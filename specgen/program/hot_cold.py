@@ -155,14 +155,12 @@ def _drawing_all(part: Program, whole: Program) -> Program:
 
 def _happens_once(part: Program) -> bool:
     """Whether computing a part again would draw other numbers, or step something twice."""
-    drawn = any(one.kind == "draw" for one in part.inputs)
-    stepped = any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body)
+    if any(one.kind == "draw" for one in part.inputs):
+        return True
+    if any(isinstance(one, Call) and one.callee.effect != "pure" for one in part.body):
+        return True
     # An environment whose steps are declared gives the same again, within repetitions; another one is somewhere else then.
-    return (
-        drawn
-        or stepped
-        or any(call.callee.effect != "pure" and call.callee.program is None for call in _calls_of(part.body))
-    )
+    return any(call.callee.effect != "pure" and call.callee.program is None for call in _calls_of(part.body))
 
 
 def _calls_of(body: Iterable[Statement]) -> Iterator[Call]:

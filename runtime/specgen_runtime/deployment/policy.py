@@ -19,6 +19,7 @@ from specgen_runtime.deployment.observed_env import observed
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.random_state import drawing_nothing
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.env import TransformedEnv
@@ -259,7 +260,7 @@ class DeployedPolicy(nn.Module):
         self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         begins = state[BEGINS]
-        if _is_traced():
+        if is_traced():
             moment = self._either(begins, self._first(observation), self._next(observation, state))
         elif bool(begins.all()):
             moment = self._first(observation)
@@ -268,7 +269,7 @@ class DeployedPolicy(nn.Module):
         else:
             moment = self._next(observation, state)
         exploration = ExplorationType.DETERMINISTIC if self.deterministic else ExplorationType.RANDOM
-        with nullcontext() if _is_traced() else _ONE_AT_A_TIME, set_exploration_type(exploration):
+        with nullcontext() if is_traced() else _ONE_AT_A_TIME, set_exploration_type(exploration):
             acted = self.policy(moment.copy())
         following = {BEGINS: torch.zeros_like(begins)}
         following.update((_name(key), acted.get(key)) for key in self._carried)
@@ -347,11 +348,6 @@ class DeployedPolicy(nn.Module):
         """
         with torch.no_grad():
             return torch.export.export(self, (self._zeros(), self.initial_state()), strict=False)
-
-
-def _is_traced() -> bool:
-    """Whether torch records the call, so that nothing may depend on values."""
-    return torch.compiler.is_compiling() or torch.compiler.is_exporting()
 
 
 def _shown(dtype: torch.dtype) -> str:

@@ -23,6 +23,9 @@ from specgen.program.program import Call, Cell, Component, Input, Output, Progra
 from specgen.program.walk import reads, targets
 from specgen.values import replace
 
+_OF_ENV = "e0"
+"""The place of what the environment itself has, in private keys."""
+
 
 class ChainPrograms:
     """The programs of a chain.
@@ -67,17 +70,17 @@ class ChainPrograms:
 
         A transform shows something else under its key, or nothing: what no step reads is left out of what steps are given.
         """
+        hidden = [one for one in self._written if _is_hidden_observation(one)]
+        if not hidden:
+            return self._written
         needed = _needed(self.component().phases["step"], self._state.views["next"].values())
-        found: list[ChainCell] = []
-        for one in self._written:
-            if one.cell.private and one.position is None and one.cell.key == one.entry.key:
-                if one.cell.now in needed:
-                    key = (*one.entry.key[:-1], PRIVATE, "e0", one.entry.key[-1])
-                    one = replace(one, cell=replace(one.cell, key=key))
-                else:
-                    self._left.add(one.cell.now)
-            found.append(one)
-        return tuple(found)
+        self._left.update(one.cell.now for one in hidden if one.cell.now not in needed)
+        return tuple(
+            replace(one, cell=replace(one.cell, key=_private_key(one.entry, _OF_ENV)))
+            if _is_hidden_observation(one) and one.cell.now in needed
+            else one
+            for one in self._written
+        )
 
     def _read_or_shown(self) -> tuple[ChainCell, ...]:
         """The fields without those that nothing shows or reads; a declared environment's state stays whole."""
@@ -205,6 +208,16 @@ def _is_observed(one: ChainCell) -> bool:
     return one.position is None and one.entry.role != "done"
 
 
+def _is_hidden_observation(one: ChainCell) -> bool:
+    """Whether a field is what the environment observed, and a transform shows something else, or nothing, under its key."""
+    return one.cell.private and one.position is None and one.cell.key == one.entry.key
+
+
+def _private_key(entry: Entry, place: str) -> Key:
+    """Where records carry a value that is not shown under its own key; `place` says whose it is."""
+    return (*entry.key[:-1], PRIVATE, place, entry.key[-1])
+
+
 def _closed(state: ChainState) -> tuple[ChainCell, ...]:
     """The fields of the records at the end: flags as they are then, values that are shown otherwise apart."""
     return tuple(_closed_cell(state, one) for one in state.cells)
@@ -224,11 +237,11 @@ def _closed_cell(state: ChainState, one: ChainCell) -> ChainCell:
         hidden, place = f"carry_{one.position}_{cell.name}", f"t{one.position}"
     elif now.get(name) != cell.now:
         # The dynamics go on from the environment's own value, whatever a transform shows in its place.
-        hidden, place = f"raw_{cell.name}", "e0"
+        hidden, place = f"raw_{cell.name}", _OF_ENV
     else:
         return one
     kept = one.position is not None or entry.role == "state"
-    key = (*entry.key[:-1], PRIVATE, place, entry.key[-1]) if kept else entry.key
+    key = _private_key(entry, place) if kept else entry.key
     return replace(one, cell=_private(cell, _unused(state.chain, hidden), key))
 
 
