@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.durable import replace_file, save_values, sync_folder, write_file
 
 __all__ = ["link_saved", "load_state", "save_state"]
@@ -133,7 +134,7 @@ def _write_rows(folder: Path, storage: dict[str, Any], known: dict[str, Path]) -
             {
                 "key": key,
                 "shape": list(leaf.shape),
-                "dtype": str(leaf.dtype).removeprefix("torch."),
+                "dtype": dtype_name(leaf.dtype),
                 "rows": rows,
                 "digests": digests,
             }

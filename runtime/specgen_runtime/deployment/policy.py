@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 
 from specgen_runtime.deployment.needed import needed_by
 from specgen_runtime.deployment.observed_env import observed
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
 from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
@@ -217,11 +218,11 @@ class DeployedPolicy(nn.Module):
         dtype = cast("torch.dtype", spec.dtype)
         if not torch.can_cast(given.dtype, dtype):
             raise TypeError(
-                f"the policy reads {name!r} as {_shown(dtype)}, which {_shown(given.dtype)} is not"
+                f"the policy reads {name!r} as {dtype_name(dtype)}, which {dtype_name(given.dtype)} is not"
             )
         exact = given.to(dtype=dtype, device=self.device)
         if given.dtype != dtype and not dtype.is_floating_point and not torch.equal(exact.to(given), given):
-            raise ValueError(f"the policy reads {name!r} as {_shown(dtype)}, and was given {value!r:.80}")
+            raise ValueError(f"the policy reads {name!r} as {dtype_name(dtype)}, and was given {value!r:.80}")
         return exact
 
     # ------------------------------------------------------------------ as a function
@@ -348,10 +349,6 @@ class DeployedPolicy(nn.Module):
         """
         with torch.no_grad():
             return torch.export.export(self, (self._zeros(), self.initial_state()), strict=False)
-
-
-def _shown(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _name(key: NestedKey) -> str:

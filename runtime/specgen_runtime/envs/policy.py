@@ -11,6 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.classes.categorical import Categorical
@@ -75,7 +76,7 @@ def as_policy(layout: Layout, policy: Callable[..., Any], trust_policy: bool = F
 def note_inputs(error: RuntimeError, keys: Sequence[NestedKey], values: Sequence[Any]) -> None:
     """Note at an error of a policy, which may be torch's own, what it was called with."""
     read = [
-        f"{show_key(key)}, {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        f"{show_key(key)}, {dtype_name(value.dtype)} {list(value.shape)}"
         for key, value in zip(keys, values, strict=True)
         if isinstance(value, Tensor)
     ]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import torch
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.specs.arguments import as_device, as_dtype, as_size
 from specgen_runtime.specs.base import TensorSpec
 from specgen_runtime.specs.boxes import Box
@@ -310,7 +311,7 @@ class LeafSpec(TensorSpec[torch.Tensor]):
 
     def __repr__(self) -> str:
         parts = [part for part in (self._domain_text(),) if part]
-        dtype = str(self._dtype).removeprefix("torch.")
+        dtype = dtype_name(self._dtype)
         parts += [f"shape={tuple(self._shape)}", f"dtype={dtype}", f"device={self._device}"]
         return f"{self._name()}({', '.join(parts)})"
 

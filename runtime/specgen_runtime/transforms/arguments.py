@@ -7,6 +7,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.typing import ArrayLike
 
 __all__ = ["as_float_tensor", "as_numbers", "dtype_name", "in_dtype"]
@@ -46,13 +47,8 @@ def as_numbers(value: ArrayLike, keyword: str, dtype: torch.dtype) -> Tensor:
         raise TypeError(f"{keyword} is a number, a list of numbers or a tensor, got {value!r}") from None
     same = (made.dtype == torch.bool) is (dtype == torch.bool)
     if made.is_complex() or not same or (made.is_floating_point() and not dtype.is_floating_point):
-        raise TypeError(f"{keyword} is {str(dtype).removeprefix('torch.')}, got {made.dtype}")
+        raise TypeError(f"{keyword} is {dtype_name(dtype)}, got {made.dtype}")
     return made.detach().to(dtype, copy=True)
-
-
-def dtype_name(value: torch.dtype | str) -> str:
-    """The name of a dtype, such as ``"float32"``; text as it is."""
-    return str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
 
 
 @overload

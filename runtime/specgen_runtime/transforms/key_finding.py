@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.keys import next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
@@ -209,10 +210,9 @@ class KeyFindingTransform(Transform):
         for key in keys if env is not None else ():
             dtype = self._spec(key, groups).dtype
             if dtype not in dtypes:
-                expected = " or ".join(sorted(str(each).removeprefix("torch.") for each in dtypes))
-                raise TypeError(
-                    f"{type(self).__name__} needs {expected}, but {key!r} is {str(dtype).removeprefix('torch.')}"
-                )
+                expected = " or ".join(sorted(map(dtype_name, dtypes)))
+                given = "no tensor" if dtype is None else dtype_name(dtype)
+                raise TypeError(f"{type(self).__name__} needs {expected}, but {key!r} is {given}")
         return keys
 
     def _hidden(self, key: NestedKey | None, name: str) -> NestedKey:

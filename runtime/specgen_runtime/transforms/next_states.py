@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.keys import TRAJECTORY_KEY, next_key, show_key
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, remove
@@ -71,7 +72,7 @@ class NextStateReconstructor(ReplayTransform):
                 continue
             if math.isnan(self.fill_value) and not value.is_floating_point():
                 raise TypeError(
-                    f"NextStateReconstructor: {show_key(in_key)} is {str(value.dtype).removeprefix('torch.')}, which has no"
+                    f"NextStateReconstructor: {show_key(in_key)} is {dtype_name(value.dtype)}, which has no"
                     " NaN: give a fill_value"
                 )
             mask = follows.reshape(-1, *(1,) * (value.ndim - 1))
@@ -178,7 +179,7 @@ class NextObservationDelta(ReplayTransform):
         if root is None or following is None:
             return None
         if not root.is_floating_point():
-            dtype = str(root.dtype).removeprefix("torch.")
+            dtype = dtype_name(root.dtype)
             raise TypeError(
                 f"NextObservationDelta: {show_key(in_key)} is {dtype}; only floats have changes in few digits"
             )
@@ -192,7 +193,7 @@ class NextObservationDelta(ReplayTransform):
         if bool((stored.isinf() & change.isfinite()).any()):
             raise ValueError(
                 f"NextObservationDelta: {show_key(in_key)} changes by {change.abs().max():g}, which is more than "
-                f"{str(self.delta_dtype).removeprefix('torch.')} holds"
+                f"{dtype_name(self.delta_dtype)} holds"
             )
         return stored
 

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.random_state import drawing_from
@@ -157,7 +158,7 @@ class TensorDictPrimer(Transform):
             if not whole.is_in(value):
                 raise ValueError(
                     f"TensorDictPrimer: the default value of {show_key(key)} is"
-                    f" {str(value.dtype).removeprefix('torch.')} {list(value.shape)}, which is no value of {whole}"
+                    f" {dtype_name(value.dtype)} {list(value.shape)}, which is no value of {whole}"
                 )
         return filled
 

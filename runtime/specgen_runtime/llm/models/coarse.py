@@ -7,6 +7,8 @@ import warnings
 import torch
 from torch import Tensor, nn
 
+from specgen_runtime.dtypes import dtype_name
+
 __all__ = ["warn_of_coarse_parameters"]
 
 _COARSE = (torch.bfloat16, torch.float16)
@@ -26,7 +28,7 @@ def warn_of_coarse_parameters(model: nn.Module, lr: float) -> None:
         return
     share = sum(_staying(one, lr) for one in coarse) / sum(one.numel() for one in coarse)
     if share > 0.5:
-        name = str(coarse[0].dtype).removeprefix("torch.")
+        name = dtype_name(coarse[0].dtype)
         warnings.warn(
             f"steps of about lr={lr:g} leave {share:.0%} of the parameters of {type(model).__name__} as they are, which are"
             f" {name}: load it in float32 (`dtype: float32` in its `causal_lm`)",
