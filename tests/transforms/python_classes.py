@@ -185,6 +185,40 @@ class Holder:
         return made(self, written, "HoldInverse")(u=written.v.clamp(-2, 2) * strength)
 
 
+class Recall:
+    """Begins a memory, which the policy goes on with, and a price for each change of it."""
+
+    def __init__(self, setup: Any) -> None:
+        self.gentle = setup.params.gentle
+
+    def reset(self, inputs: Any) -> Any:
+        zeros = torch.zeros(len(inputs.x))
+        return made(self, inputs, "RecallReset")(
+            hidden=inputs.x[:, :2].clone(),
+            sure=zeros if self.gentle else None,
+            wanted=inputs.goal,
+            moved=zeros,
+        )
+
+    def step(self, carried: Any, inputs: Any) -> Any:
+        assert type(carried)._fields == ("hidden", "sure", "wanted")
+        assert (carried.wanted is None) is (inputs.goal is None)
+        assert (carried.sure is not None) is self.gentle
+        moved = (inputs.x[:, :2] - carried.hidden).abs().sum(-1)
+        price = -moved if carried.sure is None else -moved * carried.sure
+        return made(self, inputs, "RecallStep")(moved=moved, price=price)
+
+
+class Begin:
+    """Begins a memory, and has no say in what it becomes."""
+
+    def __init__(self, setup: Any) -> None:
+        del setup
+
+    def reset(self, inputs: Any) -> Any:
+        return made(self, inputs, "BeginReset")(memory=2 * inputs.x)
+
+
 class Puller:
     """Reads numbers of each row."""
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
+from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum, PendulumGym
-from specgen_std.transforms import RenameTransform, StepCounter
-from tensordict import TensorDict
+from specgen_std.transforms import ClipTransform, RenameTransform, StepCounter
+from tensordict import TensorDict, TensorDictBase
 
 from tests.support import generate, imported
 from tests.transforms.envs import rollouts_alike
@@ -148,6 +149,78 @@ def test_an_output_that_exists_has_to_be_given(generated: ModuleType) -> None:
     with pytest.raises(
         TypeError, match=r"Nearness.map must return 'far' as torch.float32 \[3\].*found NoneType"
     ):
+        env.reset()
+
+
+def remembering(data: TensorDictBase) -> TensorDictBase:
+    """Changes its memories, says how sure it is, and pushes."""
+    data["action"] = data["observation"][..., 1:2].clone()
+    if "sure" in data:
+        data["sure"] = data["observation"][..., 0].clone()
+        data["next", "sure"] = data["sure"]
+    data["next", "hidden"] = 0.5 * data["hidden"] + 1
+    if "memory" in data:
+        data["next", "memory"] = data["memory"] + data["observation"]
+    return data
+
+
+@pytest.mark.parametrize("batch", [*BATCHES, None])
+def test_what_the_policy_writes_is_begun_and_left_to_it(
+    generated: ModuleType, batch: tuple[int, ...] | None
+) -> None:
+    chain = Compose(generated.Recall(gentle=True), generated.Begin(), StepCounter(7))
+    if batch is None:
+        dynamic: EnvBase = TransformedEnv(PendulumGym(), chain)
+        fused = generated.RecalledGym()
+    else:
+        dynamic = TransformedEnv(Pendulum(batch_size=batch), chain)
+        fused = generated.Recalled(batch_size=batch)
+    for env in (dynamic, fused):
+        assert {"hidden", "sure", "memory"} < {*env.full_state_spec.keys()}
+    alike(dynamic, fused)
+    found = []
+    for env in (dynamic, fused):
+        env.set_seed(3)
+        found.append(env.rollout(20, remembering, break_when_any_done=False))
+    assert_identical(*found)
+    data = found[0]
+    begins = data["step_count"].squeeze(-1) == 0
+    assert torch.equal(data["hidden"][begins], data["observation"][begins][:, :2])
+    assert torch.equal(data["next", "hidden"], 0.5 * data["hidden"] + 1)
+    assert torch.equal(data["next", "memory"], data["memory"] + data["observation"])
+    moved = (data["next", "observation"][..., :2] - data["hidden"]).abs().sum(-1)
+    assert torch.equal(data["next", "price"].squeeze(-1), -moved * data["observation"][..., 0])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_what_the_policy_writes_where_a_key_is_there(generated: ModuleType, batch: tuple[int, ...]) -> None:
+    dynamic = TransformedEnv(Pendulum(batch_size=batch), Compose(goal(), generated.Recall(), StepCounter(7)))
+    fused = generated.RecalledGoal(batch_size=batch)
+    data = alike(dynamic, fused)
+    assert "sure" not in data
+    begins = data["step_count"].squeeze(-1) == 0
+    assert torch.equal(data["wanted"][begins], data["goal"][begins])
+    assert torch.equal(data["wanted"], data["next", "wanted"])  # no policy writes it
+
+
+def test_what_the_policy_wrote_is_replayed(generated: ModuleType) -> None:
+    chain = Compose(generated.Recall(gentle=True), generated.Begin(), StepCounter(7))
+    env = TransformedEnv(Pendulum(batch_size=(3,)), chain)
+    data = env.rollout(20, remembering, break_when_any_done=False)
+    made = ("moved", "price")
+    plain = data.exclude(*made, *(("next", key) for key in made)).clone()
+    again = generated.Begin()(generated.Recall(gentle=True)(plain))
+    assert torch.equal(again["hidden"], data["hidden"])
+    assert torch.equal(again["next", "memory"], data["next", "memory"])
+    for key in made:
+        assert torch.equal(again["next", key], data["next", key])
+
+
+def test_no_later_transform_writes_what_is_left_to_the_policy(generated: ModuleType) -> None:
+    env = TransformedEnv(
+        Pendulum(batch_size=(3,)), Compose(generated.Begin(), ClipTransform(["memory"], low=-1.0, high=1.0))
+    )
+    with pytest.raises(ValueError, match="Begin leaves 'memory' to the policy"):
         env.reset()
 
 

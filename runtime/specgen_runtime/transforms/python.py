@@ -193,10 +193,15 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         return super()._reset(tensordict, tensordict_reset)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        if "step" not in self._python_methods:
+        if "reset" not in self._python_methods:
             return super()._step(tensordict, next_tensordict)
         python = self.object_of_rows(size=next_tensordict.batch_size)
         for key in self.keys:
+            for field in self._policy:
+                if (place := getattr(key, field)) is not None:
+                    self._leave_to_policy(tensordict, next_tensordict, place)
+            if "step" not in self._python_methods:
+                continue
             inputs, present = self._inputs_of(key, next_tensordict)
             last, sometimes = self._carried_of(key, tensordict)
             if outputs := python.outputs("step", present):

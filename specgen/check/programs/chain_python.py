@@ -10,6 +10,7 @@ from specgen.check.network_types import CALLED
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, PhaseRun
 from specgen.check.programs.env import either
+from specgen.check.transforms.python import gives
 from specgen.expr import Symbol, Typed, full
 from specgen.program.program import Call, Callee, Input
 from specgen.program.walk import read, store
@@ -17,12 +18,11 @@ from specgen.values import replace
 
 
 def given_by_class(instance: Instance, row: Row, phase: str) -> dict[str, Entry]:
-    """The outputs that a method of the class returns, in order: a reset gives no rewards and no done flags."""
+    """The outputs that a method of the class returns, in order."""
     python = instance.transform.python
     if python is None or phase not in python.phases:
         return {}
-    lacking = ("reward", "done") if phase == "reset" else ()
-    return {name: one for name, one in row.outputs.items() if one.role not in lacking}
+    return {name: one for name, one in row.outputs.items() if gives(instance.transform.output(name), phase)}
 
 
 def call_class(run: PhaseRun) -> list[Entry]:

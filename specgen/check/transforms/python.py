@@ -18,7 +18,6 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
-_POLICY = "let a transform of statements begin it, and the class read its key"
 _TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
 """The phases that go together; `inverse` goes with each of them."""
 
@@ -55,7 +54,18 @@ def check_python_phases(
                     help=f"`{source.name}` says what happens; leave one of the two out",
                 )
             )
-    _check_phases(file, path, transform, sink)
+    outputs, roles = list(outputs), list(roles)
+    _check_phases(file, path, transform, outputs, sink)
+    read = [role for role in roles if not role.inverse]
+    known = any(not role.may_be_missing or (role.form == "each" and role.paired is None) for role in read)
+    if {*transform.phases} - {"inverse"} and not known:
+        owner = f"`{source.name}`" if source.name else "the class"
+        what = "all that it reads may be missing" if read else "it reads nothing"
+        message = f"nobody knows how many rows there are for {owner}: {what}"
+        help = 'let it read a key that is always there, `x: {key: observation, type: "float32[n]"}`'
+        sink.add(
+            rules.NETWORK_DECLARED.at(file.key_span(*path, "in" if read else "python"), message, help=help)
+        )
     for role in roles:
         if role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
             owner = f"`{source.name}`" if source.name else "the class"
@@ -77,9 +87,6 @@ def check_python_phases(
                 f'follow a role, `done: {{each: env.done, type: "bool[]"}}`: `{output.name}: {{each: done}}`'
             )
             sink.add(rules.NETWORK_DECLARED.at(span, message, help=help))
-        elif output.policy:
-            message = f"`{output.name}` of a Python class can't be the policy's yet"
-            sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=_POLICY))
         elif output.dtype is None and (not output.inverse or output.like is None):
             what = "given to" if output.inverse else "computed by"
             message = f"`{output.name}` is {what} a class, and has no type of its own"
@@ -87,6 +94,11 @@ def check_python_phases(
     if len(sink.items) > before:
         return None
     return PythonPhases(source, tuple(transform.phases), transform.reads_env)
+
+
+def gives(output: Output, phase: str) -> bool:
+    """Whether a method of a class returns an output: a reset no rewards and done flags, a step nothing of the policy's."""
+    return not (output.reward or output.flag) if phase == "reset" else not (phase == "step" and output.policy)
 
 
 def check_methods(
@@ -98,8 +110,13 @@ def check_methods(
     return python_source(file.scalar(*path, "methods"), module, sink)
 
 
-def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform, sink: Sink) -> None:
+def _check_phases(
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, outputs: Iterable[Output], sink: Sink
+) -> None:
     phases: set[str] = set(transform.phases)
+    forward = [output for output in outputs if not output.inverse]
+    left = next((output for output in forward if output.policy), None)
+    begins_only = left is not None and all(output.policy for output in forward)
     span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
     inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
     if "offline" in phases:
@@ -107,7 +124,18 @@ def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform,
         message = "`offline` of a Python class is not available yet"
         help = "what is of recorded data alone needs no declaration: write a subclass of `ReplayTransform` with `forward`"
         sink.add(schema_rules.NOT_AVAILABLE.at(at, message, help=help))
-    elif phases - {"inverse"} not in _TOGETHER or not phases or len(phases) != len(transform.phases):
+    elif begins_only and phases - {"inverse"} == {"reset", "step"}:
+        message = "`step` gives nothing: all that the class writes is left to the policy"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help="write `phases: [reset]`"))
+    elif left is not None and "reset" not in phases:
+        message = f"the policy writes `{left.name}` under `next`, and nothing begins it"
+        told = "`phases: [reset]`" if begins_only else "`phases: [reset, step]`"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help=f"write {told}"))
+    elif (
+        not phases
+        or len(phases) != len(transform.phases)
+        or (phases - {"inverse"} not in _TOGETHER and not (begins_only and phases - {"inverse"} == {"reset"}))
+    ):
         message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`"
         help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
         sink.add(rules.PYTHON_PHASES.at(span, message, help=help))

@@ -9,6 +9,7 @@ from specgen.check.conditions import ALWAYS, Condition
 from specgen.check.model import PARAM_DTYPES, Parameter
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import CheckedTransform, PythonPhases
+from specgen.check.transforms.python import gives
 from specgen.code import Code, named, using, value_code
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Dims, Rest
@@ -91,6 +92,7 @@ class _Writer:
         self.carried = tuple(output for output in transform.outputs if output.carry)
         self.carries = "step" in python.phases and bool(self.carried)
         self.inverse = "inverse" in python.phases
+        self.left = any(output.policy for output in transform.outputs)
         self.flags = any(output.flag for output in transform.outputs)
         self.forward = any(phase != "inverse" for phase in python.phases)
         self.params = tuple(param for param in transform.params if not param.per_env)
@@ -184,15 +186,13 @@ class _Writer:
             yield f"when={literal(asked)}"
 
     def _given(self, phase: str) -> tuple[_Entry, ...]:
-        """What a method returns: a reset gives no rewards and no done flags, an inverse what the environment takes."""
+        """What a method returns: outputs, or what the environment takes."""
         if phase == "inverse":
             return tuple(
                 (role.name, role.pattern, role.dims, role.doc, None) for role in self.transform.backward
             )
         outputs = self.transform.written(inverse=False)
-        return tuple(
-            _entry(output) for output in outputs if phase != "reset" or not (output.reward or output.flag)
-        )
+        return tuple(_entry(output) for output in outputs if gives(output, phase))
 
     def _given_field(self, entry: _Entry) -> Field:
         return _field(*entry, keyword=_asked(self.transform).get(entry[0]))
@@ -235,6 +235,7 @@ class _Writer:
             "map": "The outputs at any moment.",
             "reset": "The outputs at the start of an episode.",
             "step": "The outputs after a step."
+            + (" What the policy writes is left to it." if self.left else "")
             + (" Done flags are raised where they are true." if self.flags else ""),
             "inverse": "What the environment is given.",
         }[phase]

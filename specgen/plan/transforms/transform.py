@@ -77,7 +77,7 @@ class _Planner:
         self.initial = initial_params(transform)
         self.networks = frozenset(network.name for network in transform.networks)
         self.buffers = frozenset(buffer.name for buffer in transform.buffers)
-        stepped = transform.python is not None and "step" in transform.python.phases
+        stepped = transform.python is not None and "reset" in transform.python.phases
         self.sequential = bool(transform.step or transform.reset) or stepped
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
