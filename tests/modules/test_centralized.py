@@ -45,6 +45,16 @@ def test_layers_of_all_agents_run_once_where_they_see_the_same() -> None:
     assert torch.equal(found[:, 0], found[:, 2])
 
 
+def test_outputs_of_several_dimensions_stand_behind_the_agents() -> None:
+    """Such as quantiles of the value of each action."""
+    layers = MLP(7, (5, 4), num_cells=[8])
+    all_observe, state = torch.randn(6, 2, 3), torch.randn(6, 1)
+    found = CentralizedNet(layers, n_agents=3, inputs=["all", "root"])(all_observe, state)
+    assert found.shape == (6, 3, 5, 4)
+    for agent in range(3):
+        torch.testing.assert_close(found[:, agent], layers(torch.cat([all_observe.flatten(-2), state], -1)))
+
+
 def test_wrong_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="'each', 'all' and 'root', got"):
         CentralizedNet(nn.Linear(1, 1), n_agents=2, inputs=["every"])  # type: ignore[list-item]

@@ -125,9 +125,9 @@ class LossModule(SelectingModule):
         )
         for name, value in updates.items():
             setattr(self._tensor_keys, name, value)
-        agents = agents_of(self._tensor_keys)
+        self._agents = agents_of(self._tensor_keys)
         for network in self._networks.values():
-            network.agents = agents
+            network.agents = self._agents
         self._forward_value_estimator_keys(**updates)
 
     def _take_keys_of(self, policy: nn.Module, *, sample: str, log_prob: str | None = None) -> None:

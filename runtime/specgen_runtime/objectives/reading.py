@@ -25,6 +25,7 @@ class ReadingModule(FunctionalModule):
     def __init__(self, *, functional: bool = True) -> None:
         super().__init__(functional=functional)
         self._use_of_weights: Literal["auto"] | bool = "auto"
+        self._agents: NestedKey | None = None  # the group whose agents are samples
 
     @property
     def use_prioritized_weights(self) -> Literal["auto"] | bool:
@@ -101,6 +102,8 @@ class ReadingModule(FunctionalModule):
     def _read_signal(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor under ``key`` of the next record that plays ``role``, a reward or a flag of each sample: ``[*batch, 1]``.
 
+        Where the agents of a group are samples it is ``[*batch, agents, 1]``, and what is the whole team's is each agent's.
+
         Raises:
             KeyError: if there is none.
             RuntimeError: if it has another shape, such as ``[*batch]``, which would be paired with other samples, or is a flag
@@ -113,9 +116,13 @@ class ReadingModule(FunctionalModule):
                 f"{owner}: the {role} {next_key(key)!r} is not in the tensordict; it holds {found}"
             )
         value = self._read(tensordict, key, role)
-        if value.shape != (*tensordict.batch_size, 1):
+        samples = self._sample_shape(tensordict)
+        if value.shape == (*tensordict.batch_size, 1):
+            value = _of_each_agent(value, samples)
+        elif value.shape != (*samples, 1):
+            whole = "" if samples == tensordict.batch_size else f", or {[*tensordict.batch_size, 1]}"
             raise RuntimeError(
-                f"{owner}: {next_key(key)!r}, the {role}, has the shape {[*tensordict.batch_size, 1]}; "
+                f"{owner}: {next_key(key)!r}, the {role}, has the shape {[*samples, 1]}{whole}; "
                 f"got {list(value.shape)}"
             )
         if role in ("done", "terminated", "truncated") and value.dtype is not torch.bool:
@@ -123,6 +130,13 @@ class ReadingModule(FunctionalModule):
                 f"{owner}: {next_key(key)!r}, {role}, must be a bool tensor, got {value.dtype}"
             )
         return value
+
+    def _sample_shape(self, tensordict: TensorDictBase) -> torch.Size:
+        """The shape of the samples of a record: its batch size, or that of the group whose agents are samples."""
+        group = None if self._agents is None else peek(tensordict, self._agents)
+        record = group if isinstance(group, TensorDictBase) else tensordict
+        size: torch.Size = record.batch_size
+        return size
 
     def _read_column(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor that plays ``role``, one number of each sample: ``[*batch, 1]``, of ``[*batch]`` too.
@@ -198,13 +212,16 @@ class ReadingModule(FunctionalModule):
     ) -> Tensor:
         """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none.
 
-        One number of each sample may be without its last dimension, as `MultiStepTransform` writes the steps.
+        One number of each sample may be without its last dimension, as `MultiStepTransform` writes the steps. Where the agents
+        of a group are samples, what is of a whole record is each agent's.
         """
-        found = peek(tensordict, key)
-        if isinstance(found, Tensor):
-            alone = tuple(features) == (1,) and found.shape == tensordict.batch_size
-            return found.unsqueeze(-1) if alone else found
-        return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
+        found, samples = peek(tensordict, key), self._sample_shape(tensordict)
+        if not isinstance(found, Tensor):
+            return torch.full((*samples, *features), value, dtype=dtype, device=tensordict.device)
+        if tuple(features) == (1,) and found.shape == tensordict.batch_size:
+            found = found.unsqueeze(-1)
+        of_record = found.shape == (*tensordict.batch_size, *features)
+        return _of_each_agent(found, samples, len(features)) if of_record else found
 
     def _target_of(self, key: NestedKey) -> TensorDictBase | None:
         """The target parameters, where there are such, of the one network that writes ``key``."""
@@ -264,6 +281,14 @@ class ReadingModule(FunctionalModule):
         if tensordict.is_locked and peek(tensordict, key) is None:
             raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
         tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
+
+
+def _of_each_agent(value: Tensor, samples: torch.Size, features: int = 1) -> Tensor:
+    """What is of each record, ``[*batch, *features]``, for each sample of it: ``[*samples, *features]``."""
+    batch, own = value.shape[: value.ndim - features], value.shape[value.ndim - features :]
+    if batch == samples:
+        return value
+    return value.reshape(*batch, *(1,) * (len(samples) - len(batch)), *own).expand(*samples, *own)
 
 
 def _of_the_other_encoding(found: torch.Size, wanted: torch.Size) -> str:

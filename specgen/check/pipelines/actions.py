@@ -108,7 +108,7 @@ class ActionReader(PartReader):
             if one.choices and one.name in self.declared
         )
         name = next(about, None)
-        if name is None or self.env.chat is not None or not self.env.actions or self.loss.group is not None:
+        if name is None or self.env.chat is not None or not self.env.actions:
             return False
         span = self.file.key_span(*self.path, "networks", name)
         action, *others = self.env.actions
@@ -119,7 +119,8 @@ class ActionReader(PartReader):
         message = (
             f"`{self.loss.loss.name}` takes one action of several choices, and `{self.env.name}` has {listed}"
         )
-        help = "take a loss that weighs several actions by their log-probability: `ClipPPOLoss`, `A2CLoss`"
+        weighing = "`ClipPPOLoss`, `A2CLoss`" if self.loss.group is None else "`MAPPOLoss`, `IPPOLoss`"
+        help = f"take a loss that weighs several actions by their log-probability: {weighing}"
         if not others:
             message += f", {shown(action)}"
             choices = list(choices_of(action.spec))
@@ -161,7 +162,7 @@ class ActionReader(PartReader):
         if self.loss.group is not None:
             weighing = "`MAPPOLoss`, `IPPOLoss`"  # others are refused for a group
         help = f"take a loss that weighs them by their log-probability: {weighing}"
-        if at_once and kinds <= _SEVERAL_CLASSES and self.loss.group is None:
+        if at_once and kinds <= _SEVERAL_CLASSES:
             help += "; or `BranchingDQNLoss`, which values each choice"
         combinations = math.prod(n for one in several for n in choices_of(one.spec))
         if kinds <= {"bounded", "unbounded"}:

@@ -65,8 +65,6 @@ def check_groups(context: PipelineContext, env: PipelineEnv, losses: tuple[LossA
 
 def takes_groups(loss: CheckedLoss) -> bool:
     """Whether a loss is one of a group: each of whose agents it weighs, or takes as a sample, or whose values it mixes."""
-    if any(network.choices for network in loss.networks):
-        return False  # the values of each choice would have those of each agent beside them
     written = {name for network in loss.networks for name, _ in network.outputs}
     return "agents" in loss.samples or bool(written & {"state_action_value", "action_value"})
 

@@ -319,14 +319,6 @@ class NetworkReader(PartReader):
             return None
         if len(role.value.dims) == 1:
             return QValueHead(action, self._mask(action)), action.spec.classes
-        if self.loss.group is not None:
-            span = self.file.key_span(*self.path, "networks", name)
-            message = (
-                f"distributions of the values of actions of `{self.loss.group.name}` are not available yet"
-            )
-            help = f"take `DQNLoss`, which learns their means, and leave out `{'support' if role.buffers else 'out'}`"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
-            return None
         size = role.value.sizes[0]
         distribution: ValueSupport | ValueQuantiles | None
         if role.buffers:

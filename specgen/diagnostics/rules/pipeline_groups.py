@@ -35,7 +35,7 @@ LOSS_OF_AGENTS = Rule(
     """\
 A group's data have a dimension of agents behind those of the batch. Losses that say so (`samples: [batch, agents]`) normalize
 advantages for each agent by itself, and know which flags are of the whole team. Losses over values of actions (`DQNLoss`, `SACLoss`,
-`DDPGLoss`) have a value of each agent, and take each as a sample; `QMixerLoss` mixes the values of all.
+`DDPGLoss`, `BranchingDQNLoss`, `QRDQNLoss`) have those of each agent, and take each as a sample; `QMixerLoss` mixes the values of all.
 
 ```yaml
 loss: {adversary: {ClipPPOLoss: {}}, agent: {ClipPPOLoss: {}}}

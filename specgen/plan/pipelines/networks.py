@@ -227,7 +227,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 beside = action.key[:-1]
                 values = key_text((*beside, "action_value"))
                 words.append(f"action_value_key={values}")
-                words.append(f"chosen_action_value_key={key_text((*beside, 'chosen_action_value'))}")
+                if distribution is None:
+                    words.append(f"chosen_action_value_key={key_text((*beside, 'chosen_action_value'))}")
             words += [f"action_mask_key={key_text(mask)}"] if mask is not None else []
             uses.add(name)
             return [*lines, f"return {name}({', '.join(words)})"], name, uses

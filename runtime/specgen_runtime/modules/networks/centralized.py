@@ -47,7 +47,7 @@ class CentralizedNet(nn.Module):
         self._alike = "each" not in self.inputs and not apart
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """The outputs of all agents, `(*batch, n_agents, size)`.
+        """The outputs of all agents, `(*batch, n_agents, *size)`.
 
         Raises:
             ValueError: there are more or fewer inputs than were said, or one has another number of agents.
@@ -59,22 +59,24 @@ class CentralizedNet(nn.Module):
             for kind, value in zip(self.inputs, inputs, strict=True)
         ]
         if self._alike:
-            return self._of_all(self.net(torch.cat(parts, -1)))
+            joined = torch.cat(parts, -1)
+            return self._of_all(self.net(joined), joined.ndim - 1)
         for kind, value in zip(self.inputs, inputs, strict=True):
             if kind == "each" and (value.ndim < 2 or value.shape[-2] != self.n_agents):
                 raise ValueError(
                     f"CentralizedNet has {self.n_agents} agents in dimension -2, got shape {tuple(value.shape)}"
                 )
         rows = [
-            value if kind == "each" else self._of_all(value)
+            value if kind == "each" else self._of_all(value, value.ndim - 1)
             for kind, value in zip(self.inputs, parts, strict=True)
         ]
         out: Tensor = self.net(torch.cat(rows, -1))
         return out
 
-    def _of_all(self, value: Tensor) -> Tensor:
-        """`(*batch, size)` as `(*batch, n_agents, size)`, the same for each agent."""
-        return value.unsqueeze(-2).expand(*value.shape[:-1], self.n_agents, value.shape[-1])
+    def _of_all(self, value: Tensor, batch_dims: int) -> Tensor:
+        """`(*batch, *size)` as `(*batch, n_agents, *size)`, the same for each agent."""
+        batch, size = value.shape[:batch_dims], value.shape[batch_dims:]
+        return value.unsqueeze(batch_dims).expand(*batch, self.n_agents, *size)
 
     def extra_repr(self) -> str:
         """The agents, and how they see the inputs."""
