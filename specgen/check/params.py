@@ -25,6 +25,7 @@ from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe
+from specgen.source import Mapping as MappingNode
 from specgen.values import dataclass
 
 _TENSOR: Final = "float[...]"
@@ -240,6 +241,13 @@ def _kind(
             return None
     if param.type is None:
         default = param.default
+        if isinstance(default, bool) and "bool" not in allowed.types:
+            message = (
+                f"`{here[-1]}` is {str(default).lower()}, and the parameters of {allowed.owner} are numbers"
+            )
+            help = "write the truth value where it is meant"
+            sink.add(rules.WRONG_TYPE.at(file.span(*here, "default"), message, help=help))
+            return None
         return "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
     kind = param.type.strip()
     if kind in PARAM_DTYPES and kind in allowed.types:
@@ -325,6 +333,9 @@ def _default_fits(
             sink.add(rules.PARAM_OUT_OF_RANGE.at(place, message, help=help))
         return default in words
     if default is None:
+        node = file.node(*here)
+        if isinstance(node, MappingNode) and node.lost & {"default", "draw"}:
+            return False  # it has one, which was refused itself
         if allowed.required or param.optional:
             return kind == "tensor" or not empty_range(
                 file, here, param, PARAM_DTYPES.get(kind, "int64"), sink

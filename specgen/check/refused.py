@@ -1,4 +1,4 @@
-"""What the YAML reader refused in an environment: what is missing because of it is no second mistake."""
+"""What the YAML reader refused in a declaration: what is missing because of it is no second mistake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping
 from specgen.values import replace
 
-_DECLARING = ("dims", "groups", "params", "consts", "functions", "state", "action", "observation")
+_DECLARING = (
+    *("dims", "groups", "params", "consts", "functions", "state", "action", "observation"),
+    *("in", "buffers", "keys", "learnable"),
+)
 """The sections whose keys are names that expressions may read."""
 
 _SHOWN = 4
@@ -30,9 +33,11 @@ def damaged(file: SchemaFile, name: str, sink: Sink) -> bool:
 
 
 def lost_names(file: SchemaFile, path: tuple[str, ...]) -> frozenset[str]:
-    """Names that the declaration at `path` has, without a value that can be used."""
-    nodes = [find(file.root, (*path, section)) for section in _DECLARING]
-    return frozenset[str]().union(*(node.lost for node in nodes if isinstance(node, Mapping)))
+    """Names that the declaration at `path` has, without a value that can be used, or with parts of one."""
+    found = [find(file.root, (*path, section)) for section in _DECLARING]
+    nodes = [node for node in found if isinstance(node, Mapping)]
+    torn = (key.text for node in nodes for key, one in node.entries if isinstance(one, Mapping) and one.lost)
+    return frozenset(torn).union(*(node.lost for node in nodes))
 
 
 def hand_over(mine: Sink, file: SchemaFile, path: tuple[str, ...], sink: Sink) -> None:

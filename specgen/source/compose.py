@@ -195,7 +195,7 @@ class Composer:
                 ALIAS.at(key.span, "merge keys (`<<`) are not allowed", help="write the entries themselves")
             )
             return None
-        if opened.flow and key.style == "plain" and self._fell_apart(key, opened):
+        if opened.flow and key.style == "plain" and self._fell_apart(key, opened, None):
             return None
         if key.style == "plain" and is_null(key.text):
             if not opened.broken:
@@ -207,7 +207,7 @@ class Composer:
         if not isinstance(node, Scalar) or node.style != "plain":
             return node
         documentation = key is not None and key.text == "doc"
-        if opened.flow and not documentation and self._fell_apart(node, opened):
+        if opened.flow and not documentation and self._fell_apart(node, opened, key):
             return None
         if is_null(node.text) or (node.text == NONE and not documentation):
             if not opened.broken:
@@ -235,7 +235,7 @@ class Composer:
             help = "everything after ` #` is a comment; " + help
         self._sink.add(NULL.at(at, f"{what} {how}", help=help))
 
-    def _fell_apart(self, scalar: Scalar, opened: _Open) -> bool:
+    def _fell_apart(self, scalar: Scalar, opened: _Open, key: Scalar | None) -> bool:
         """Whether a plain scalar is a piece of an expression that a comma tore apart."""
         closed, left = balance(scalar.text)
         if not closed and not left:
@@ -246,14 +246,25 @@ class Composer:
         start = scalar.origin.start
         whole = end_of_expression(self._text, start)
         shown = self._text[start:whole]
+        help = f'write "{shown}"' if '"' not in shown else "put it into single quotes"
+        place = self._place(key)
+        if len(place) > 3 and place[2] == "params" and (len(place) == 4 or place[4:] == ("default",)):
+            help = "write a number: a default is not computed"
+            if place[0] == "envs" and len(place) == 4 and '"' not in shown:
+                help = f'write {{draw: "{shown}"}}, or a number, the same for all environments'
         self._sink.add(
             FLOW_TEXT.at(
                 self._source.span(start, whole),
                 f"`{shown}` falls apart at its commas: inside `{{…}}` and `[…]` it needs quotes",
-                help=f'write "{shown}"' if '"' not in shown else "put it into single quotes",
+                help=help,
             )
         )
         return True
+
+    def _place(self, key: Scalar | None) -> tuple[str, ...]:
+        """Where a key stands of the mapping that is closed: `envs`, `Point`, `params`, `mass`."""
+        keys = [opened.nodes[-1] if opened.is_map and opened.nodes else None for opened in self._open]
+        return tuple(one.text if isinstance(one, Scalar) else "" for one in (*keys, key))
 
     def _refuse_decoration(self, event: Any) -> None:
         if event.tag is None and event.anchor is None:

@@ -10,6 +10,7 @@ from specgen.check.model import CheckedEnv, Parameter
 from specgen.check.names import Names, reserved_in_env
 from specgen.check.param_values import COMPARISONS
 from specgen.check.params import OF_OTHERS, ParamRules, check_params
+from specgen.check.refused import lost_names
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Diagnostic, Note, Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
@@ -103,7 +104,7 @@ def chain_params(
         if name not in named and one.span is not None:
             help = f"name it as an argument of a transform, `{{StepCounter: {{max_steps: {name}}}}}`, or leave it out"
             warn_unread(one.span, "parameter", name, sink, help)
-    return ChainParams(found, frozenset(chain.params.keys() - found), of_env, env.name)
+    return ChainParams(found, lost_names(file, path) | (chain.params.keys() - found), of_env, env.name)
 
 
 def named_param(node: Node, params: Mapping[str, Parameter]) -> Parameter | None:

@@ -34,6 +34,7 @@ from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.reads import Assignment, broken_reads, misplaced_reads, unknown_reads
+from specgen.check.refused import lost_names
 from specgen.check.shared_functions import SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
@@ -109,6 +110,8 @@ class LossChecker:
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
+        lost = lost_names(self.file, self.path)
+        self.broken |= lost
         self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
@@ -121,7 +124,7 @@ class LossChecker:
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
-        if self.shared.lost(self.file.node(*self.path)):
+        if lost or self.shared.lost(self.file.node(*self.path)):
             return None
         means = means_first(self.file, self.path, self.loss, params, self.sink)
         out_keys = self.outputs.order()

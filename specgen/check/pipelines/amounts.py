@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
@@ -19,10 +19,12 @@ from specgen.check.pipelines.model import (
 from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.targets_model import TargetUpdates
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node, Scalar, Sequence
 
 _BATCH = 64
 """A batch of an on-policy training has at least so many frames, or a warning."""
@@ -229,8 +231,9 @@ def check_use(
 ) -> None:
     """Report parameters of the pipeline that no field names, and networks that nobody trains."""
     file, path, numbers, sink = context.file, context.path, context.numbers, context.sink
+    refused = {item.span for item in sink.items if item.severity == "error"}
     for name in params:
-        if name not in numbers.named:
+        if name not in numbers.named and not refused & set(_places_of(name, file.node(*path))):
             span = file.key_span(*path, "params", name)
             message = f"no field names `{name}`"
             help = f"write it where a number is meant, `{name}`, or leave it out"
@@ -244,3 +247,13 @@ def check_use(
                 notes = [Note("the loss", loss.span)]
                 better = "leave it out" if network.role.optional else None
                 sink.add(episode_rules.UNTRAINED.at(network.span, message, notes=notes, help=better))
+
+
+def _places_of(name: str, node: Node | None) -> Iterator[Span]:
+    """Where a word stands as a value in a declaration."""
+    if isinstance(node, Scalar):
+        yield from (node.span,) if node.text == name else ()
+    for one in node.items if isinstance(node, Sequence) else ():
+        yield from _places_of(name, one)
+    for _, one in node.entries if isinstance(node, MappingNode) else ():
+        yield from _places_of(name, one)

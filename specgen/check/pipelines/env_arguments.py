@@ -67,7 +67,7 @@ class EnvArguments(PartReader):
                     settings[key.text] = amount
             elif param.entry is not None and param.entry.spec.shape:
                 arguments[key.text] = self._several(param, param.entry.spec.shape, value, env)
-            else:
+            elif not self.numbers.refuses(value):
                 arguments[key.text] = check_argument(param, value, env.name, self.sink)
         return replace(env, arguments=arguments, settings=settings)
 

@@ -30,6 +30,7 @@ _OF_ONE_VALUE = frozenset(
     for rule in (
         *(yaml_rules.NUMBER_SPELLING, yaml_rules.WRONG_VALUE),
         *(schema_rules.UNKNOWN_FIELD, schema_rules.UNKNOWN_DECLARATION, schema_rules.WRONG_TYPE),
+        schema_rules.PARAM_OUT_OF_RANGE,
         *(value_rules.OUT_OF_RANGE, value_rules.FAST_TARGET, number_rules.SCHEDULE, device_rules.NO_DEVICE),
     )
 )

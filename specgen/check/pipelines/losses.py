@@ -237,7 +237,7 @@ def _arguments(
             found = numbers_of_actions(file, here, value, param, env, name, numbers, sink, changing=changes)
             if found is not None:
                 made.by_action[key.text] = found
-        else:
+        elif not numbers.refuses(value):
             made.arguments[key.text] = made.values[key.text] = check_argument(param, value, loss.name, sink)
     misspelt = meant_fields((key.text for key, _ in written), params)
     for name, param in params.items():

@@ -16,7 +16,7 @@ from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.expr import parse, tree
 from specgen.schema.load import SchemaFile
-from specgen.source import Scalar
+from specgen.source import Node, Scalar
 from specgen.source.resolve import NONE
 from specgen.values import replace
 
@@ -42,13 +42,19 @@ class Numbers:
         self.named: set[str] = set()
         self._declared: dict[str, Setting] = {}
         self._taken: set[str] = set()
+        self._refused: frozenset[str] = frozenset()
 
-    def declare(self, params: Mapping[str, Parameter]) -> None:
-        """Take the `params` of the pipeline, which other fields may name."""
+    def declare(self, params: Mapping[str, Parameter], refused: frozenset[str]) -> None:
+        """Take the `params` of the pipeline, which other fields may name; of those `refused` the mistakes are reported."""
+        self._refused = refused
         for name, param in params.items():
             kind: SettingKind = "int" if param.kind == "int" else "float"
             made = Setting(name, kind, param.default, param.doc, param.range, param.span or self._span())
             self._declared[name] = self.settings[name] = made
+
+    def refuses(self, node: Node) -> bool:
+        """Whether a value names one of `params` whose mistake is reported where it is declared."""
+        return isinstance(node, Scalar) and node.text in self._refused
 
     def amount(self, *place: str | int, owner: str = "", fact: Fact | None = None) -> Amount | None:
         """The number at a place that may be a schedule; None where there is none, or a wrong one, which is reported.
@@ -68,6 +74,8 @@ class Numbers:
         text = node.value.strip()
         if text in self._declared:
             return Amount(self._in_range(self._declared[text], fact, node.span))
+        if text in self._refused:
+            return None
         if re.fullmatch(r"[A-Za-z_]\w*", text):
             help = suggestion(text, self._declared) or "declare it under `params`, or write a number"
             if text == NONE.lower():

@@ -60,6 +60,7 @@ from specgen.check.pipelines.unread_numbers import report_unread_numbers
 from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.visible import Scopes, report_two_of_a_name
 from specgen.check.pipelines.workers import check_workers, read_workers
+from specgen.check.refused import lost_names
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -102,7 +103,8 @@ class _Pipeline(PartReader):
         has_env, talks = self.env_place is not None, self._talks(None)
         complete = check_parts(self.context, has_env=has_env, talks=talks, imitates=self._imitates)
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
-        self.numbers.declare(params)
+        refused = lost_names(self.file, self.path) | (pipeline.params.keys() - params)
+        self.numbers.declare(params, refused)
         env = None if self.env_place is None else self._env(self.env_place)
         arguments = None if pipeline.loss is None else self._arguments(env)
         data = None

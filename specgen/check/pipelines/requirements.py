@@ -28,12 +28,16 @@ def check_requirements(
 ) -> None:
     """Report what the constructor of the loss would refuse: conditions that its arguments decide, and that don't hold.
 
+    Pipelines that are there to be extended are passed over: those that extend them may give other arguments.
+
     Args:
         found: what the pipeline says of the loss.
         arguments: what it is given besides numbers, that of its networks included.
         networks: its networks.
         file, sink: the file of the pipeline, and what takes the mistakes.
     """
+    if file.module.pipelines[found.place[1]].abstract:
+        return
     names = {network.role.name for network in networks}
     conditions = LossConditions(found.loss, {**found.values, **arguments}, names)
     node = find(file.root, found.place)

@@ -50,8 +50,13 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     cells = {cell.now: cell for cell in component.cells}
     observe, step = component.phases["observe"], component.phases["step"]
     symbol = next(output.symbol for output in step.outputs if output.key == (name,))
-    whole = _free(_needed(step.body, symbol, {}), set())
-    if not any(one in cells for one in whole):  # nothing of the state decides it
+    all_needed = _needed(step.body, symbol, {})
+    whole = _free(all_needed, set())
+    # also what a step draws anew: it is read, and nothing of the state before decides it
+    touched = {one for statement in all_needed for one in reads(statement)}
+    own = {*made.state.values()}
+    read_of_state = {one for one, cell in cells.items() if one in own and touched & {one, cell.next}}
+    if not read_of_state:
         return Obstacle()
     given = {entry: _given(entry) for entry in (achieved, desired)}
     shown = {
@@ -75,7 +80,7 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     values |= {each: shown[desired][one] for one in goals for each in (one, cells[one].next)}
     if not set(goals) & set(whole):
         moving = set(shown[desired]) - set(shown[achieved])
-        return Obstacle(moves=bool(moving & set(whole)))
+        return Obstacle(moves=bool(moving & read_of_state))
     body = _needed(step.body, symbol, values)
     free = _free(body, set(values))
     params = tuple(one for one in made.fixed if one.group == "params" and one.symbol in free)

@@ -8,6 +8,7 @@ from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
+from specgen.check.refused import lost_names
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transforms.around import AroundChecker
@@ -85,8 +86,10 @@ def check_transform(
     mine = Sink()
     checked = _Checker(file, name, module, file.module.transforms[name], mine, functions).run()
     node = file.node("transforms", name)
-    sink.extend(functions.said_of(node, mine).items)
-    return None if mine.has_errors or functions.lost(node) or checked is None else Checked(checked)
+    lost = functions.lost(node) or lost_names(file, ("transforms", name))
+    said = functions.said_of(node, mine).items
+    sink.extend(item for item in said if not lost or item.severity == "error")
+    return None if mine.has_errors or lost or checked is None else Checked(checked)
 
 
 @dataclass
@@ -322,7 +325,7 @@ class _Checker:
             "map": "an output, as `out` declares it",
             "inverse": "an inverse role",
         }[phase]
-        broken = self.functions.broken | self.buffers.lost
+        broken = self.functions.broken | self.buffers.lost | lost_names(self.file, self.path)
         if phase in ("reset", "map"):
             pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
             broken |= pending_reads(self.file, (*self.path, phase), pending, self.sink)
