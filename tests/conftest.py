@@ -1,5 +1,6 @@
 """Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, few collections
-of garbage, no seeds for devices that are not there, and property tests that try the same examples each time
+of garbage, no seeds for devices that are not there, the same random numbers for a test each time, and property tests
+that try the same examples each time
 (`--hypothesis-profile=explore` looks for others).
 """
 
@@ -7,14 +8,17 @@ import atexit
 import gc
 import multiprocessing
 import os
+import random
 import secrets
 import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import cache_from_source
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -52,6 +56,16 @@ def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Tests that `make quick` has no time for are left out."""
     return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test draws does not depend on the tests before it: alone, in any order and in any worker it is the same."""
+    seed = zlib.crc32(item.nodeid.encode())
+    random.seed(seed)
+    for module, manual_seed in (("torch", "manual_seed"), ("numpy", "random.seed")):
+        if module in sys.modules:
+            attrgetter(manual_seed)(sys.modules[module])(seed)
 
 
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
