@@ -11,10 +11,10 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.data.ensemble_parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble, groups_of
-from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData, is_key
 from specgen_runtime.data.samplers import Sampler
+from specgen_runtime.data.samples import Sample
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.writers import Writer
 from specgen_runtime.envs.keys import MissingKeyError, show_key
@@ -123,11 +123,10 @@ class ReplayBufferEnsemble(ReplayBuffer):
 
     def set_rng(self, generator: torch.Generator | None) -> None:
         """Draw from another generator from now on, in all members; None: what they draw from stays."""
-        self.generator = generator
         if generator is not None:
+            super().set_rng(generator)
             for one in self.buffers:
                 one.set_rng(generator)
-            self.sampler._rng = generator
 
     def set_sampler(self, sampler: Sampler) -> Sampler:
         """Refuse: a member is told, and a new ensemble made."""
@@ -166,7 +165,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
         """
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"an ensemble is written with tensordicts, got {type(data).__name__}")
-        data = self._transformed(self.transform.inv, data)
+        data = self._samples.inverted(data)
         if data is None:
             none = torch.zeros(0, dtype=torch.int64)
             return TensorDict({"buffer_ids": none, "index": none.clone()}, [0])
@@ -231,39 +230,33 @@ class ReplayBufferEnsemble(ReplayBuffer):
         Raises:
             ValueError: a priority is negative or not finite, or their number is another.
         """
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             self.sampler.update_priority(index, priority, storage=self.storage)
 
     def empty(self, empty_write_count: bool = True) -> None:
         """Forget the rows of all members, or of none; see `ReplayBuffer.empty`."""
-        self._check_can_be_emptied()
-        with self._lock:
-            self._prefetcher.clear()
+        with self._samples.idle():
+            self.writer._check_can_be_emptied()
+            self._samples.clear()
             for one in self.buffers:
                 one.empty(empty_write_count)
 
-    def _check_can_be_emptied(self) -> None:
-        for member, one in enumerate(self.buffers):
-            try:
-                one._check_can_be_emptied()
-            except RuntimeError as error:
-                raise RuntimeError(f"member {member} of the ensemble: {error}") from None
-
-    def _gathering(self, index: Any, ahead: bool) -> Callable[[], RowData]:
-        groups = []
+    def _reading(self, index: Any) -> Callable[[], RowData]:
+        ahead, groups = bool(self._samples.ahead), []
         for member, rows in groups_of(index):
             one = self.buffers[member]
-            groups.append((one, one._gathering(rows if one.storage.ndim == 1 else rows.unbind(-1), ahead)))
+            read = one._reading(rows if one.storage.ndim == 1 else rows.unbind(-1))
+            groups.append((one._samples, one._samples.transforming(read, ahead=ahead)))
+        collate = self._collate_fn or self.storage.collate
 
-        def read() -> list[RowData]:
+        def read_all() -> RowData:
             found = []
-            for one, gather in groups:
-                with one._lock:  # a thread may gather ahead while rows are written
-                    found.append(gather())
-            return found
+            for samples, read in groups:
+                with samples.idle():  # a thread may read ahead while rows are written
+                    found.append(read())
+            return collate(found)
 
-        return self._collating(read, ahead)
+        return read_all
 
     def _finished(self, result: Sample) -> Any:
         data = result.data
@@ -303,14 +296,9 @@ class ReplayBufferEnsemble(ReplayBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """The states of all members, and of what the ensemble has beside them; see `ReplayBuffer.state_dict`."""
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             members = {str(index): one.state_dict() for index, one in enumerate(self.buffers)}
-            own = self._state_beside_rows()
-            return {
-                "members": members,
-                **{key: own[key] for key in own if key not in ("_sampler", "_writer")},
-            }
+            return {"members": members, **self._samples.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another ensemble of the same members stood.
@@ -323,11 +311,11 @@ class ReplayBufferEnsemble(ReplayBuffer):
             raise ValueError(
                 f"the state is of {len(state_dict['members'])} members, and the ensemble has {len(self.buffers)}"
             )
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             for index, one in enumerate(self.buffers):
                 one.load_state_dict(state_dict["members"][str(index)])
-            self._load_beside_rows(state_dict)
+            self._samples.load_state_dict(state_dict)
+            self.set_rng(self.generator)
 
     def dumps(self, path: str | Path) -> None:
         """Refuse: members are saved, each in a folder of its own."""

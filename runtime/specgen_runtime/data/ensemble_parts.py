@@ -331,7 +331,15 @@ class WriterEnsemble(Writer):
             found[chosen] = self.writers[member].generations_of(at).to(found.device)
         return found
 
+    def _check_can_be_emptied(self) -> None:
+        for member, one in enumerate(self.writers):
+            try:
+                one._check_can_be_emptied()
+            except RuntimeError as error:
+                raise RuntimeError(f"member {member} of the ensemble: {error}") from None
+
     def _empty(self, empty_write_count: bool = True) -> None:
+        self._check_can_be_emptied()
         for one in self.writers:
             one._empty(empty_write_count)
 

@@ -109,16 +109,16 @@ class HERReplayBuffer(TensorDictReplayBuffer):
                 " one behind the other: draw single steps, as RandomSampler does"
             )
 
-    def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
+    def _reading(self, index: Drawn) -> Callable[[], RowData]:
         """As that of `ReplayBuffer`; goals are drawn now, and read with the sample."""
-        index = tuple(index) if isinstance(index, tuple) else index
         elements = torch.stack(index, -1) if isinstance(index, tuple) else index.unsqueeze(-1)
         elements = elements[: int(len(elements) * self.her_ratio)]
         if not len(elements):
-            return super()._gathering(index, ahead)
+            return super()._reading(index)
         chosen = self._chosen(elements)
         goals = chosen.unbind(-1) if isinstance(index, tuple) else chosen.squeeze(-1)
-        return self._collating(lambda: self._relabelled(self._read(index), self._read(goals)), ahead)
+        collate = self._collate_fn or self.storage.collate
+        return lambda: collate(self._relabelled(self._read(index), self._read(goals)))
 
     def _read(self, index: Drawn) -> TensorDictBase:
         rows = self.storage.collate(self.storage.gather(index))

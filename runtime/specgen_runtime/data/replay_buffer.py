@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -10,22 +9,21 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from specgen_runtime.data.buffer_parts import BufferParts
-from specgen_runtime.data.prefetching import Drawing, Sample
-from specgen_runtime.data.rows import RowData, elements_at, is_key
-from specgen_runtime.data.samplers import Drawn, Sampler
+from specgen_runtime.data.list_storages import made_storage
+from specgen_runtime.data.rows import RowData, elements_at, index_on, is_key
+from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
+from specgen_runtime.data.samples import Drawing, Sample, Samples
 from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
-from specgen_runtime.data.transforms import InvertedTransform, transformed
-from specgen_runtime.data.writers import Writer
-from specgen_runtime.random_state import load_generator
+from specgen_runtime.data.transforms import InvertedTransform
+from specgen_runtime.data.writers import RoundRobinWriter, Writer
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
 
 __all__ = ["ReplayBuffer"]
 
 
-class ReplayBuffer(BufferParts):
+class ReplayBuffer:
     """Keeps data that were collected, and samples them.
 
     What comes in passes the transforms' `inv`, what is sampled their `forward`. All data have the keys, shapes and
@@ -46,13 +44,8 @@ class ReplayBuffer(BufferParts):
         generator: what the sampler draws from, and transforms that draw. None: torch's own.
 
     Attributes:
-        storage: where rows are kept.
-        sampler: what draws which of them are sampled.
-        writer: what chooses where new ones are written.
+        storage, sampler, writer, dim_extend: as they were given, or made; `set_storage` and its like replace parts.
         transform: the transforms, in a `Compose`.
-        batch_size: how many elements a sample has, if `sample` is not told.
-        dim_extend: along which dimension of what comes in rows are appended.
-        generator: what is drawn from; changed by `set_rng`.
 
     Raises:
         ValueError: `prefetch`, or a sampler with `drop_last`, without a `batch_size`; a negative `dim_extend`.
@@ -78,15 +71,36 @@ class ReplayBuffer(BufferParts):
         dim_extend: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(storage, sampler, writer, collate_fn, prefetch or 0, batch_size, generator)
+        self.storage: Storage = made_storage(storage)
+        self.sampler: Sampler = sampler if isinstance(sampler, Sampler) else (sampler or RandomSampler)()
+        self.writer: Writer = writer if isinstance(writer, Writer) else (writer or RoundRobinWriter)()
+        self.writer.register_storage(self.storage)
+        self.transform = Compose()
         if dim_extend is not None and dim_extend < 0:
             raise ValueError(f"dim_extend is a dimension counted from the first, got {dim_extend}")
         self.dim_extend = self.storage.ndim - 1 if dim_extend is None else dim_extend
-        self._pin_memory = pin_memory
+        self._collate_fn = collate_fn
+        self._samples = Samples(self.transform, batch_size, prefetch or 0, pin_memory)
         self._pass_ended = False  # by the sample that `next` gave
-        self.transform = Compose()
+        self._check_sampler(self.sampler)
+        self.set_rng(generator)
         if transform is not None:
             self.append_transform(transform)
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many elements a sample has, if `sample` is not told."""
+        return self._samples.batch_size
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """What is drawn from; changed by `set_rng`."""
+        return self._samples.generator
+
+    @property
+    def write_count(self) -> int:
+        """How many rows were written in all."""
+        return int(getattr(self.writer, "_write_count", 0))
 
     def append_transform(self, transform: TransformLike, *, invert: bool = False) -> Self:
         """Add a transform at the end: the last of what is sampled, the first of what comes in.
@@ -102,6 +116,69 @@ class ReplayBuffer(BufferParts):
         entry: Transform = as_transform(transform)
         self.transform.insert(index, (InvertedTransform(entry) if invert else entry).eval())
         return self
+
+    def set_rng(self, generator: torch.Generator | None) -> None:
+        """Draw from another generator from now on; None: torch's own."""
+        self._samples.generator = self.sampler._rng = generator
+
+    def set_sampler(self, sampler: Sampler) -> Sampler:
+        """Draw with another sampler from now on, and return the one before. Samples that were prefetched are dropped.
+
+        Raises:
+            ValueError: a sampler with `drop_last` for a buffer without a `batch_size`.
+        """
+        self._check_sampler(sampler)
+        with self._samples.idle():
+            self._samples.clear()
+            before, self.sampler = self.sampler, sampler
+            sampler._rng = self.generator
+        return before
+
+    def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> Storage:
+        """Keep rows elsewhere from now on, as a buffer that was made with that storage, and return the one before.
+
+        Nothing is copied: the buffer has the rows that are in it, the first row is written next, and the sampler knows nothing
+        of the rows that were in the other one.
+
+        Args:
+            storage: where.
+            collate_fn: called with each sample as the storage gives it; None: the storage's `collate`.
+
+        Raises:
+            RuntimeError: the buffer holds recorded data.
+            ValueError: another number of dimensions counts its elements.
+        """
+        if storage.ndim != self.storage.ndim:
+            raise ValueError(
+                f"{self.storage.ndim} dimensions count the elements of this replay buffer, and {storage.ndim} those of the "
+                "storage: make a new replay buffer"
+            )
+        with self._samples.idle():
+            self._samples.clear()
+            self.writer._empty()
+            self.sampler._empty()
+            before, self.storage = self.storage, storage
+            self.writer.register_storage(storage)
+            self._collate_fn = collate_fn
+        return before
+
+    def set_writer(self, writer: Writer) -> Writer:
+        """Write with another writer from now on, which begins where it stands, and return the one before.
+
+        Raises:
+            ValueError, TypeError: it can't write this storage; the buffer is as it was.
+        """
+        with self._samples.idle():
+            writer.register_storage(self.storage)
+            before, self.writer = self.writer, writer
+            self._check_sampler(self.sampler)
+        return before
+
+    def _check_sampler(self, sampler: Sampler) -> None:
+        """Refuse a sampler that this buffer can't have."""
+        if self.batch_size is None and (self._samples.ahead or getattr(sampler, "drop_last", False)):
+            what = "prefetch" if self._samples.ahead else "drop_last"
+            raise ValueError(f"{what} needs samples of one size: give the replay buffer a batch_size")
 
     def extend(self, data: RowData) -> Tensor:
         """Write a batch.
@@ -119,7 +196,7 @@ class ReplayBuffer(BufferParts):
             TypeError: an entry has another dtype than in the first data, or is no tensor.
             ValueError: an entry has another shape.
         """
-        return self._extended(self._incoming(data))
+        return self._written(self._samples.inverted(self.storage.as_batch(data)))
 
     def add(self, data: RowData) -> Tensor:
         """Write one row: `extend` with what has no dimension of rows.
@@ -128,34 +205,22 @@ class ReplayBuffer(BufferParts):
             Its index: a number, or `[elements, ndim]` where several dimensions count elements.
         """
         rows = data.unsqueeze(self.dim_extend) if hasattr(data, "unsqueeze") else [data]
-        index = self._extended(self._incoming(rows))
+        index = self._written(self._samples.inverted(self.storage.as_batch(rows)))
         return index[0] if index.ndim == 1 and len(index) == 1 else index
 
-    def _extended(self, rows: RowData | None) -> Tensor:
-        return self._nothing() if rows is None else self._write(rows)
-
-    def _incoming(self, data: RowData) -> RowData | None:
-        """What is to be written, after the transforms; rows are still along `dim_extend`."""
-        return self._transformed(self.transform.inv, self.storage.as_batch(data))
-
-    def _transformed(self, apply: Callable[..., Any], data: RowData) -> RowData:
-        if not len(self.transform):
-            return data
-        self._prefetcher.wait()  # its thread runs the same transforms
-        return transformed(apply, data, self.generator)
-
-    def _write(self, data: RowData) -> Tensor:
-        with self._lock:
-            self._prefetcher.wait()  # its thread reads what changes here
+    def _written(self, data: RowData | None) -> Tensor:
+        """Write what the transforms gave, rows along `dim_extend`; see `extend`."""
+        if data is None:
+            ndim = self.storage.ndim
+            return torch.zeros(
+                (0,) if ndim == 1 else (0, ndim), dtype=torch.int64, device=self.storage.device
+            )
+        with self._samples.idle():  # a thread reads what changes here
             index = self.writer.extend(self._rows_first(data))
             written = self.writer.written(index)
             self.sampler.extend(written)
             self.sampler.mark_update(written, storage=self.storage)
         return index
-
-    def _nothing(self) -> Tensor:
-        ndim = self.storage.ndim
-        return torch.zeros((0,) if ndim == 1 else (0, ndim), dtype=torch.int64, device=self.storage.device)
 
     def _rows_first(self, data: Any) -> Any:
         """Data with rows along the first dimension, of data with rows along `dim_extend`; and back."""
@@ -176,8 +241,7 @@ class ReplayBuffer(BufferParts):
             index = torch.stack(index, -1)
         if isinstance(priority, Tensor) and self.dim_extend and priority.ndim > self.dim_extend:
             priority = self._rows_first(priority).flatten()
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             self.sampler.update_priority(index, priority, storage=self.storage)
 
     def empty(self, empty_write_count: bool = True) -> None:
@@ -189,11 +253,9 @@ class ReplayBuffer(BufferParts):
         Raises:
             RuntimeError: the buffer holds recorded data; it is as it was.
         """
-        self._check_can_be_emptied()
-        with self._lock:
-            self._prefetcher.wait()
-            self._prefetcher.clear()
+        with self._samples.idle():
             self.writer._empty(empty_write_count)
+            self._samples.clear()
             self.sampler._empty()
             self.storage._empty()
 
@@ -210,68 +272,15 @@ class ReplayBuffer(BufferParts):
         Raises:
             RuntimeError: the buffer is empty; `batch_size` is given nowhere.
         """
-        result = self._next_sample(self._size(batch_size))
+        result = self._samples.next(self._draw, batch_size)
         data = self._finished(result)
         return (data, result.info) if return_info else data
 
-    def _size(self, batch_size: int | None) -> int:
-        if batch_size is None:
-            if self.batch_size is None:
-                raise RuntimeError("give `sample`, or the replay buffer, a batch_size")
-            return self.batch_size
-        if self._prefetcher.count and batch_size != self.batch_size:
-            raise ValueError(
-                f"samples of {self.batch_size} are prefetched, one of {batch_size} was asked for: leave out batch_size"
-            )
-        if self.batch_size is not None and batch_size != self.batch_size:
-            warnings.warn(
-                f"the replay buffer's batch_size is {self.batch_size}, this sample's is {batch_size}",
-                stacklevel=3,
-            )
-        return batch_size
-
-    def _next_sample(self, batch_size: int) -> Sample:
-        with self._lock:
-            return self._prefetcher.next(lambda: self._draw(batch_size))
-
-    def _draw(self, batch_size: int) -> Drawing:
-        """Draw the elements of a sample."""
-        index, info = self.sampler.sample(self.storage, batch_size)
-        info["index"] = index
-        if self.writer.tracks_generations:
-            stacked = torch.stack(index, -1) if isinstance(index, tuple) else index
-            info["index_generation"] = self.writer.generations_of(stacked)
-        gather, last = self._gathering(index, bool(self._prefetcher.count)), self.sampler.ran_out
-        return Drawing(lambda: Sample(gather(), info, last), last)
-
-    def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
-        """What reads and transforms the elements that were drawn; `ahead`: in a thread."""
-        return self._collating(lambda: self.storage.gather(index), ahead)
-
-    def _collating(self, read: Callable[[], Any], ahead: bool) -> Callable[[], RowData]:
-        """What collates and transforms what is read; `ahead`: in a thread."""
-        generator = self.generator
-        if ahead and generator is not None and len(self.transform):
-            # The thread has a generator of its own: it must not draw from one while a sampler does.
-            seed = torch.randint(2**62, (), generator=generator, device=generator.device)
-            generator = torch.Generator(generator.device).manual_seed(int(seed))
-
-        def collate() -> RowData:
-            data = (self._collate_fn or self.storage.collate)(read())
-            data = transformed(self.transform, data, generator) if len(self.transform) else data
-            return data.pin_memory() if self._pin_memory else data
-
-        return collate
-
     def __iter__(self) -> Iterator[Any]:
-        """Samples, until the sampler runs out; most never do.
-
-        Raises:
-            RuntimeError: the buffer has no batch_size.
-        """
-        size, last = self._size(None), False
+        """Samples of the buffer's `batch_size`, until the sampler runs out; most never do."""
+        last = False
         while not last:
-            result = self._next_sample(size)
+            result = self._samples.next(self._draw)
             last = result.last
             yield self._finished(result)
 
@@ -280,9 +289,23 @@ class ReplayBuffer(BufferParts):
         if self._pass_ended:
             self._pass_ended = False
             return None
-        result = self._next_sample(self._size(None))
+        result = self._samples.next(self._draw)
         self._pass_ended = result.last
         return self._finished(result)
+
+    def _draw(self, batch_size: int) -> Drawing:
+        """Draw the elements of a sample."""
+        index, info = self.sampler.sample(self.storage, batch_size)
+        info["index"] = index
+        if self.writer.tracks_generations:
+            stacked = torch.stack(index, -1) if isinstance(index, tuple) else index
+            info["index_generation"] = self.writer.generations_of(stacked)
+        return Drawing(self._reading(index), info, self.sampler.ran_out)
+
+    def _reading(self, index: Drawn) -> Callable[[], RowData]:
+        """What reads the elements that were drawn, before the transforms; perhaps in a thread."""
+        storage, collate = self.storage, self._collate_fn or self.storage.collate
+        return lambda: collate(storage.gather(index))
 
     def _finished(self, result: Sample) -> Any:
         """A sample as it is handed out."""
@@ -299,13 +322,11 @@ class ReplayBuffer(BufferParts):
         """
         if is_key(index):
             return self[:][index]
-        with self._lock:
+        with self._samples.idle():
+            rows = self.storage.collate(self.storage.get(slice(None) if self.dim_extend else index))
             if self.dim_extend:
-                whole = self._rows_first(self.storage.collate(self.storage.get(slice(None))))
-                data = whole[index.to(whole.device) if isinstance(index, Tensor) else index]
-            else:
-                data = self.storage.collate(self.storage.get(index))
-            return self._transformed(self.transform, data.copy() if len(self.transform) else data)
+                rows = self._rows_first(rows)[index_on(index, rows.device)]
+            return self._samples.transformed(rows)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write over rows that are there, after the transforms' `inv`; or over an entry of all of them for a key.
@@ -313,12 +334,11 @@ class ReplayBuffer(BufferParts):
         Raises:
             KeyError, TypeError, ValueError: as `extend`.
         """
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             if is_key(index):
                 self.storage.set_entry(index, self._rows_first(value))
                 return
-            value = self._incoming(value)
+            value = self._samples.inverted(self.storage.as_batch(value))
             if self.dim_extend:
                 index, value = elements_at(self.storage[:], self.dim_extend, index, value)
             self.storage[index] = value
@@ -328,20 +348,8 @@ class ReplayBuffer(BufferParts):
 
         Samples that were prefetched are among it.
         """
-        with self._lock:
-            self._prefetcher.wait()
-            return {"_storage": self.storage.state_dict(), **self._state_beside_rows()}
-
-    def _state_beside_rows(self) -> dict[str, Any]:
-        generator = self.generator
-        return {
-            "_sampler": self.sampler.state_dict(),
-            "_writer": self.writer.state_dict(),
-            "_transforms": self.transform.state_dict(),
-            "_batch_size": self.batch_size,
-            "_prefetched": self._prefetcher.state(),
-            "_rng": None if generator is None else (generator.get_state(), str(generator.device)),
-        }
+        with self._samples.idle():
+            return {"_storage": self.storage.state_dict(), **self._state_but_rows()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another buffer of the same parts stood.
@@ -349,36 +357,25 @@ class ReplayBuffer(BufferParts):
         Raises:
             KeyError, TypeError, ValueError: the rows don't fit this storage.
         """
-        with self._lock:
-            self._prefetcher.wait()
+        with self._samples.idle():
             self.storage.load_state_dict(state_dict["_storage"])
             self.sampler.load_state_dict(state_dict["_sampler"])
             self.writer.load_state_dict(state_dict["_writer"])
-            self._load_beside_rows(state_dict)
+            self._samples.load_state_dict(state_dict)
+            self.set_rng(self.generator)
 
-    def _load_beside_rows(self, state_dict: dict[str, Any]) -> None:
-        self.transform.load_state_dict(state_dict["_transforms"])
-        if self.batch_size is None:
-            self.batch_size = state_dict["_batch_size"]
-        self._prefetcher.load(state_dict["_prefetched"])
-        if state_dict["_rng"] is not None:
-            state, device = state_dict["_rng"]
-            generator = torch.Generator(device) if self.generator is None else self.generator
-            load_generator(generator, state)
-            self.set_rng(generator)
+    def _state_but_rows(self) -> dict[str, Any]:
+        parts = {"_sampler": self.sampler.state_dict(), "_writer": self.writer.state_dict()}
+        return {**parts, **self._samples.state_dict()}
 
     def dumps(self, path: str | Path) -> None:
-        """Save `state_dict` in a folder, all of it or nothing: what was saved there before stays until this is whole.
-
-        Args:
-            path: the folder; it is made if it is not there.
+        """Save `state_dict` in a folder, which is made: all of it or nothing. What was saved there stays until this is whole.
 
         Raises:
             OSError: there is no space left, for example. What was saved there before is as it was.
         """
-        with self._lock:
-            self._prefetcher.wait()
-            save_state(Path(path), self.storage.state_dict(copies=False), self._state_beside_rows())
+        with self._samples.idle():
+            save_state(Path(path), self.storage.state_dict(copies=False), self._state_but_rows())
 
     def loads(self, path: str | Path) -> None:
         """Go on from where the buffer stood that was saved in a folder; see `load_state_dict`.
@@ -387,6 +384,14 @@ class ReplayBuffer(BufferParts):
             FileNotFoundError: no buffer was saved there.
         """
         self.load_state_dict(load_state(Path(path)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._samples.idle():
+            return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.set_rng(self.generator)  # samplers come without
 
     def __repr__(self) -> str:
         parts = f"storage={self.storage}, sampler={self.sampler}, writer={self.writer}"

@@ -10,12 +10,12 @@ from tensordict import TensorDictBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
-from specgen_runtime.data.buffer_parts import made_storage
-from specgen_runtime.data.prefetching import Sample
+from specgen_runtime.data.list_storages import made_storage
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData
 from specgen_runtime.data.samplers import Sampler
+from specgen_runtime.data.samples import Sample
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.envs.packing import put_checked
@@ -51,17 +51,17 @@ class TensorDictReplayBuffer(ReplayBuffer):
             update_priority: whether its entry `priority_key` is the priority of the rows, if there is one. Otherwise
                 they have the largest priority so far, so that they are sampled soon.
         """
-        return self._extended(self._incoming(data), update_priority)
+        return self._written(self._samples.inverted(self.storage.as_batch(data)), update_priority)
 
-    def _extended(self, rows: RowData | None, update_priority: bool = True) -> Tensor:
-        if rows is None:
-            return self._nothing()
-        if not isinstance(rows, TensorDictBase):
+    def _written(self, data: RowData | None, update_priority: bool = True) -> Tensor:
+        if data is None:
+            return super()._written(None)
+        if not isinstance(data, TensorDictBase):
             raise TypeError(
-                f"{type(self).__name__} holds tensordicts, got {type(rows).__name__}: use ReplayBuffer"
+                f"{type(self).__name__} holds tensordicts, got {type(data).__name__}: use ReplayBuffer"
             )
-        index = self._write(rows.exclude("index") if rows.get("index", None) is not None else rows)
-        priority = rows.get(self.priority_key, None) if update_priority else None
+        index = super()._written(data.exclude("index") if data.get("index", None) is not None else data)
+        priority = data.get(self.priority_key, None) if update_priority else None
         if priority is not None and isinstance(self.sampler, PrioritizedSampler):
             # Rows first, as the index is.
             reduced = self._reduced(self._rows_first(priority), self.storage.ndim)

@@ -1,0 +1,226 @@
+"""The samples of a replay buffer: what was drawn is read and transformed, some of it ahead of time by a thread."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import is_tensor_collection
+
+from specgen_runtime.data.plain_values import from_plain, to_plain
+from specgen_runtime.data.rows import RowData
+from specgen_runtime.random_state import generator_of, load_generator, plain_generator
+from specgen_runtime.transforms import Compose
+
+__all__ = ["Drawing", "Sample", "Samples"]
+
+
+class Sample(NamedTuple):
+    """A sample.
+
+    Attributes:
+        data: its rows, after the transforms.
+        info: what is known of it: `"index"`, and what the sampler says.
+        last: whether the sampler ran out with it.
+    """
+
+    data: Any
+    info: dict[Any, Any]
+    last: bool
+
+
+class Drawing(NamedTuple):
+    """A sample whose elements are drawn.
+
+    Attributes:
+        read: gives its rows, before the transforms.
+        info: what is known of it.
+        last: whether the sampler ran out with it.
+    """
+
+    read: Callable[[], RowData]
+    info: dict[Any, Any]
+    last: bool
+
+
+class Samples:
+    """Makes samples of what is drawn, in this order; so many of them ahead of time.
+
+    Elements are drawn by the caller, read and transformed by one thread: what is sampled does not depend on which is faster.
+
+    Args:
+        transform: of samples, and with `inv` of what comes in.
+        batch_size: how many elements a sample has; None: `next` is told.
+        ahead: how many samples are made ahead; 0: none, and no thread.
+        pin_memory: whether samples are copied to pinned memory.
+
+    Attributes:
+        generator: what transforms draw from; None: torch's own.
+    """
+
+    def __init__(self, transform: Compose, batch_size: int | None, ahead: int, pin_memory: bool) -> None:
+        self.transform = transform
+        self.batch_size = batch_size
+        self.ahead = ahead
+        self.pin_memory = pin_memory
+        self.generator: torch.Generator | None = None
+        self._lock = RLock()
+        self._begun: deque[tuple[Future[Sample], bool]] = deque()
+        self._thread = ThreadPoolExecutor(1, "replay_buffer") if ahead else None
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Nothing is drawn, read or transformed meanwhile: for whoever changes what is sampled from."""
+        with self._lock:
+            if self._begun:
+                wait([sample for sample, _ in self._begun])
+            yield
+
+    # ------------------------------------------------------------------ samples
+
+    def next(self, draw: Callable[[int], Drawing], batch_size: int | None = None) -> Sample:
+        """The next sample; those behind it are drawn and begun.
+
+        Args:
+            draw: draws so many elements.
+            batch_size: how many; None: as many as all samples have.
+
+        Raises:
+            RuntimeError: there is no number.
+            ValueError: samples of another number are made ahead.
+        """
+        size = self.batch_size if batch_size is None else batch_size
+        if size is None:
+            raise RuntimeError("give `sample`, or the replay buffer, a batch_size")
+        if self.ahead and size != self.batch_size:
+            raise ValueError(
+                f"samples of {self.batch_size} are prefetched, one of {size} was asked for: leave out batch_size"
+            )
+        if self.batch_size not in (None, size):
+            warnings.warn(
+                f"the replay buffer's batch_size is {self.batch_size}, this sample's is {size}", stacklevel=3
+            )
+        with self._lock:
+            if not self._begun:
+                if self._thread is None:
+                    return self._making(draw(size))()
+                self._begin(draw(size))
+            sample, last = self._begun.popleft()
+            # Behind the last sample of a pass nothing is drawn before it is asked for: rows may change between passes.
+            while len(self._begun) < self.ahead and not (self._begun[-1][1] if self._begun else last):
+                self._begin(draw(size))
+            return sample.result()
+
+    def _begin(self, drawing: Drawing) -> None:
+        assert self._thread is not None  # there is something to make ahead
+        self._begun.append((self._thread.submit(self._making(drawing)), drawing.last))
+
+    def _making(self, drawing: Drawing) -> Callable[[], Sample]:
+        make = self.transforming(drawing.read, ahead=bool(self.ahead))
+        return lambda: Sample(make(), drawing.info, drawing.last)
+
+    def clear(self) -> None:
+        """Forget the samples that were made ahead."""
+        with self.idle():
+            self._begun.clear()
+
+    # --------------------------------------------------------------- transforms
+
+    def transforming(self, read: Callable[[], RowData], *, ahead: bool) -> Callable[[], RowData]:
+        """What transforms, and pins, the rows that `read` gives; `ahead`: in a thread."""
+        generator = self.generator
+        if ahead and generator is not None and len(self.transform):
+            # The thread has a generator of its own: it must not draw from one while a sampler does.
+            seed = torch.randint(2**62, (), generator=generator, device=generator.device)
+            generator = torch.Generator(generator.device).manual_seed(int(seed))
+
+        def made() -> RowData:
+            data = _applied(self.transform, read(), generator) if len(self.transform) else read()
+            return data.pin_memory() if self.pin_memory else data
+
+        return made
+
+    def transformed(self, data: RowData) -> RowData:
+        """Rows after the transforms; those that are given stay as they are."""
+        if not len(self.transform):
+            return data
+        with self.idle():  # the thread runs the same transforms
+            return _applied(self.transform, data.copy(), self.generator)
+
+    def inverted(self, data: RowData) -> RowData:
+        """What comes in after the transforms' `inv`; None if they hold it back."""
+        if not len(self.transform):
+            return data
+        with self.idle():
+            return _applied(self.transform.inv, data, self.generator)
+
+    # -------------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the transforms and of the generator, and the samples that were made ahead, as plain values.
+
+        Raises:
+            TypeError: samples hold objects that can't be saved; see `to_plain`.
+        """
+        generator = self.generator
+        with self.idle():
+            return {
+                "_transforms": self.transform.state_dict(),
+                "_batch_size": self.batch_size,
+                "_prefetched": [_as_dict(sample.result()) for sample, _ in self._begun],
+                "_rng": None if generator is None else (generator.get_state(), str(generator.device)),
+            }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with a `state_dict`; there is a generator then if there was one."""
+        with self.idle():
+            self.transform.load_state_dict(state_dict["_transforms"])
+            if self.batch_size is None:
+                self.batch_size = state_dict["_batch_size"]
+            self._begun = _done(state_dict["_prefetched"])
+            if state_dict["_rng"] is not None:
+                state, device = state_dict["_rng"]
+                self.generator = torch.Generator(device) if self.generator is None else self.generator
+                load_generator(self.generator, state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self.idle():
+            return {
+                "made": (self.transform, self.batch_size, self.ahead, self.pin_memory),
+                "begun": [_as_dict(sample.result()) for sample, _ in self._begun],
+                "generator": plain_generator(self.generator),
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Samples.__init__(self, *state["made"])
+        self._begun = _done(state["begun"])
+        self.generator = generator_of(state["generator"])
+
+
+def _applied(apply: Callable[..., Any], data: RowData, generator: torch.Generator | None) -> RowData:
+    """Data after a transform's `forward` or `inv`, which draws from a generator."""
+    if not is_tensor_collection(data):
+        raise TypeError(
+            f"transforms read entries by their key, and this replay buffer holds {type(data).__name__}s: use tensordicts"
+        )
+    return apply(data) if generator is None else apply(data, generator=generator)
+
+
+def _as_dict(sample: Sample) -> dict[str, Any]:
+    return {"data": to_plain(sample.data), "info": sample.info, "last": sample.last}
+
+
+def _done(saved: list[dict[str, Any]]) -> deque[tuple[Future[Sample], bool]]:
+    """Samples of their dicts, as if a thread had made them."""
+    begun: deque[tuple[Future[Sample], bool]] = deque()
+    for each in saved:
+        future: Future[Sample] = Future()
+        future.set_result(Sample(from_plain(each["data"]), each["info"], each["last"]))
+        begun.append((future, each["last"]))
+    return begun
