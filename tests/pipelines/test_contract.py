@@ -24,6 +24,7 @@ TEMPLATES = (
 PROMISES = {
     "a killed training that is resumed is one that was not killed": (
         "training/test_resume.py::test_killed_at_random_moments",
+        "training/test_resume.py::test_printed_trainings_that_were_killed",
         "pipelines/test_training.py::test_an_interrupted_training_goes_on_bit_by_bit",
         "pipelines/test_trunks.py::test_a_training_that_was_stopped_goes_on_bit_by_bit",
         "pipelines/test_workers.py::test_a_training_that_was_stopped_goes_on_bit_by_bit",

@@ -7,18 +7,40 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from specgen_runtime.collectors import Collector
 from specgen_runtime.training import read_log
 from specgen_runtime.training.checkpoints import Checkpoints
+from specgen_std.pipelines import dqn_cartpole
 
+from tests.pipelines.small import parts_class, pipeline, rows, small_config
 from tests.training.dqn_cartpole import Config, train
 
-TIMED = ("seconds", "frames_per_second")
+
+class OwnCollector(dqn_cartpole.DQNCartPole):
+    """Parts whose collector is written anew, and made when the state of a checkpoint is loaded into it."""
+
+    @cached_property
+    def collector(self) -> Any:
+        return Collector(self.env, self.policy, frames_per_batch=4, total_frames=-1, init_random_frames=40)
+
+
+PRINTED: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "recorded": ("iql_pendulum", {"total_updates": 160, "evaluate_every": 40, "checkpoint_every": 16}, None),
+    "conservative": ("cql_pendulum", {}, None),
+    "quantiles": ("tqc_pendulum", {}, None),
+    "hindsight": ("dqn_bit_flip", {"num_steps": 12}, None),
+    "several choices": ("branching_dqn_reacher", {}, None),
+    "its own collector": ("dqn_cartpole", {"num_steps": 2}, OwnCollector),
+}
+"""Printed trainings: the module, numbers, and the class of the parts where it is not the printed one."""
 
 
 def in_a_child(function: Any, *arguments: Any, **keywords: Any) -> int:
@@ -31,6 +53,8 @@ def in_a_child(function: Any, *arguments: Any, **keywords: Any) -> int:
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(code)
     return process
@@ -41,10 +65,11 @@ def ended(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def last_checkpoint(folder: Path) -> Path:
+def last_checkpoint(folder: Path, count: int = Config().total_frames) -> Path:
+    """That of the end."""
     found = Checkpoints(folder, keep=2).last
     assert found is not None
-    assert found.name.startswith(f"checkpoint-{Config().total_frames}")
+    assert found.name.startswith(f"checkpoint-{count}")
     return found
 
 
@@ -68,11 +93,11 @@ def assert_same_checkpoint(found: Path, expected: Path) -> None:
                 for file in (folder / "buffer").rglob("*")
                 if file.suffix in (".rows", ".json") and file.parent != folder / "buffer"
             },
-            **dict(
-                leaves(
-                    torch.load(next((folder / "buffer").rglob("state.pt")), weights_only=True), ("buffer",)
-                )
-            ),
+            **{
+                place: value
+                for file in (folder / "buffer").rglob("state.pt")
+                for place, value in leaves(torch.load(file, weights_only=True), ("buffer",))
+            },
         }
         for folder in (found, expected)
     )
@@ -83,13 +108,6 @@ def assert_same_checkpoint(found: Path, expected: Path) -> None:
         assert same, path
 
 
-def untimed(folder: Path) -> list[dict[str, float]]:
-    return [
-        {name: value for name, value in row.items() if name not in TIMED}
-        for row in read_log(folder / "log.csv")
-    ]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a training that nobody disturbed."""
@@ -98,13 +116,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_moments(whole: Path, tmp_path: Path, seed: int) -> None:
+def train_and_kill(train: Callable[..., Any], whole: Path, folder: Path, seed: int) -> None:
+    """Train to the end, and kill it four times on the way, at moments that follow from the time of a whole training."""
     moments = random.Random(seed)
     seconds = read_log(whole / "log.csv")[-1]["seconds"]
     kills = 0
     while True:
-        process = in_a_child(train, Config(), tmp_path / "run", resume=True, progress=False)
+        process = in_a_child(train, folder=folder, resume=True)
         if kills < 4:
             time.sleep(moments.uniform(0.05, 0.45) * seconds)
             os.kill(process, signal.SIGKILL)
@@ -114,8 +132,31 @@ def test_killed_at_random_moments(whole: Path, tmp_path: Path, seed: int) -> Non
         assert code == -signal.SIGKILL
         kills += 1
     assert kills >= 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_moments(whole: Path, tmp_path: Path, seed: int) -> None:
+    train_and_kill(partial(train, Config(), progress=False), whole, tmp_path / "run", seed)
     assert_same_checkpoint(last_checkpoint(tmp_path / "run"), last_checkpoint(whole))
-    assert untimed(tmp_path / "run") == untimed(whole)
+    assert rows(tmp_path / "run") == rows(whole)
+
+
+@pytest.mark.parametrize("kind", PRINTED)
+def test_printed_trainings_that_were_killed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, numbers, parts = PRINTED[kind]
+    module = pipeline(name)
+    monkeypatch.setattr(module, "draw_curve", lambda folder, **_: None)
+    few = {"total_frames": 480, "evaluate_every": 96, "checkpoint_every": 24}
+    config = small_config(module, **({} if "total_updates" in numbers else few) | numbers)
+    train = partial(module.train, config, parts_class=parts or parts_class(module))
+    count = getattr(config, "total_updates", None) or config.total_frames
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    assert ended(in_a_child(train, folder=whole)) == 0
+    train_and_kill(train, whole, folder, seed=0)
+    assert_same_checkpoint(last_checkpoint(folder, count), last_checkpoint(whole, count))
+    assert rows(folder) == rows(whole)
 
 
 def test_another_seed_is_another_training(whole: Path, tmp_path: Path) -> None:
@@ -146,4 +187,4 @@ def test_ctrl_c_saves_and_ends_with_130(whole: Path, tmp_path: Path) -> None:
     assert ended(in_a_child(train_with_errors_in, again, folder, resume=True)) == 0, again.read_text()
     assert "resumed" in again.read_text()
     assert_same_checkpoint(last_checkpoint(folder), last_checkpoint(whole))
-    assert untimed(folder) == untimed(whole)
+    assert rows(folder) == rows(whole)
