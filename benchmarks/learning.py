@@ -1,9 +1,9 @@
 """How the templates learn, beside their peers: `python -m benchmarks.learning DQNCartPole TD3Pendulum --seeds 0 1 2`.
 
 A template is trained until an evaluation reaches its threshold, three times: as it is printed; by the same printed loop with
-TorchRL's loss, from the same weights, on the same environment and buffer; and by Stable-Baselines3 on Gymnasium's environment
-with the same hyper-parameters, where it has the algorithm. Seconds are of this process, without those of the evaluations.
-All stay in `--folder`: what is there already is not trained again, and `--table` only shows it.
+TorchRL's loss, from the same weights, on the same environment and buffer, where it has the loss; and by Stable-Baselines3 on
+Gymnasium's environment with the same hyper-parameters, where it has the algorithm. Seconds are of this process, without those of
+the evaluations. All stay in `--folder`: what is there already is not trained again, and `--table` only shows it.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def measure(template: Template, arm: str, seed: int, folder: Path, recorded: str
     else:
         parts = template.parts
         if arm == TORCHRL:
+            if template.torchrl is None:
+                return None
             parts = learning_torchrl.parts_with(template.torchrl, parts)
         with mock.patch.object(template.module, "evaluate", clock.evaluate):
             template.module.train(config, folder=folder, parts_class=parts)

@@ -1,4 +1,4 @@
-"""The templates of the standard library, with TorchRL's loss and Stable-Baselines3's algorithm for each that has one."""
+"""The templates of the standard library, with TorchRL's loss and Stable-Baselines3's algorithm where they have it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from typing import Any
 import torchrl.objectives as peer
 from specgen_std.pipelines import (
     bc_pendulum,
+    branching_dqn_reacher,
     c51_cartpole,
     cql_pendulum,
     ddpg_pendulum,
     discrete_sac_frozen_lake,
+    dqn_bit_flip,
     dqn_cartpole,
+    dqn_cartpole_gru,
     iql_pendulum,
     mappo_tag,
     ppo_cartpole,
     ppo_pendulum,
+    ppo_rnd_mountain_car,
     ppo_taxi,
+    qrdqn_cartpole,
     redq_pendulum,
     sac_mountain_car,
     td3_bc_pendulum,
     td3_pendulum,
+    tqc_pendulum,
 )
 from torch import nn
 from torchrl.objectives import ValueEstimators
@@ -38,14 +44,14 @@ class Template:
 
     Attributes:
         module: what is printed of it.
-        torchrl: TorchRL's loss over the networks of the parts; None where it is of several groups.
+        torchrl: TorchRL's loss over the networks of the parts, and of a group's where there are several; None if it lacks it.
         stable_baselines3: from the configuration to a model; None if it lacks the algorithm.
         column: of the log, that is compared with the threshold.
         over: what the log counts.
     """
 
     module: ModuleType
-    torchrl: Callable[[Any], peer.LossModule]
+    torchrl: Callable[..., peer.LossModule] | None = None
     stable_baselines3: Callable[[Any], Any] | None = None
     column: str = "evaluation"
     over: str = "frames"
@@ -151,6 +157,18 @@ def _redq(parts: Any) -> peer.LossModule:
     return _td0(loss, parts)
 
 
+def _tqc(parts: Any) -> peer.LossModule:
+    config = parts.config
+    loss = peer.TQCLoss(
+        parts.actor_network,
+        parts.qvalue_network,
+        num_qvalue_nets=config.num_qvalue_nets,
+        top_quantiles_to_drop_per_net=config.top_quantiles_to_drop_per_net,
+        target_entropy=-1.0,
+    )
+    return _td0(loss, parts)
+
+
 def _cql(parts: Any) -> peer.LossModule:
     loss = peer.CQLLoss(
         parts.actor_network, parts.qvalue_network, min_q_weight=parts.config.min_q_weight, target_entropy=-1.0
@@ -235,5 +253,11 @@ TEMPLATES = {
         Template(bc_pendulum, _bc, over="updates"),
         Template(td3_bc_pendulum, _td3_bc, over="updates"),
         Template(ppo_taxi, _ppo),
+        Template(tqc_pendulum, _tqc),
+        Template(branching_dqn_reacher),
+        Template(qrdqn_cartpole),
+        Template(dqn_cartpole_gru),
+        Template(dqn_bit_flip),
+        Template(ppo_rnd_mountain_car),
     )
 }

@@ -42,6 +42,7 @@ def _updated(name: str, parts: type[Any]) -> tuple[dict[str, torch.Tensor], dict
 def test_updates_are_those_of_torchrl(name: str) -> None:
     template = TEMPLATES[name]
     first, ours = _updated(name, template.parts)
+    assert template.torchrl is not None
     begun, theirs = _updated(name, parts_with(template.torchrl, template.parts))
     assert ours.keys() == theirs.keys()
     for key, value in ours.items():

@@ -26,6 +26,7 @@ from specgen_std.envs import (
     MountainCar,
     MountainCarContinuous,
     Pendulum,
+    Reacher,
     SimpleTag,
     Taxi,
 )
@@ -43,6 +44,7 @@ RENDERED = [
     MountainCar,
     MountainCarContinuous,
     Pendulum,
+    Reacher,
     SimpleTag,
     Taxi,
 ]
@@ -154,7 +156,7 @@ def test_every_row_is_drawn_as_if_it_were_alone(made: Any) -> None:
         len(np.unique(images @ np.array([1, 256, 65_536]))) > 2
     )  # numbers of colours: rows are sorted for seconds
     assert made.render_mode == "rgb_array"
-    assert env.metadata["render_fps"] in (4, 10, 15, 30, 50)
+    assert env.metadata["render_fps"] in (4, 10, 15, 20, 30, 50)
 
 
 @pytest.mark.parametrize("made", [CartPole, FrozenLake, SimpleTag], ids=lambda made: made.__name__)

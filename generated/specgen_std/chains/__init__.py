@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e4feac979926dc9906080fa486caad03ee7e7b136a4b37f0592179d8634f2171
+# specgen: sha256=13e9ef421f289af7fd098fe85f5710cc4ea669c9657bf309f5c5bfd9e0d82571
 """The generated chains."""
 
 from .acrobot import (
@@ -37,6 +37,10 @@ from .pendulum import (
     PendulumGymTrainNextData, PendulumGymTrainRoot, PendulumTrain, PendulumTrainData, PendulumTrainNext,
     PendulumTrainNextData, PendulumTrainParams, PendulumTrainRoot,
 )
+from .reacher import (
+    ReacherChoices, ReacherChoicesConsts, ReacherChoicesData, ReacherChoicesNext, ReacherChoicesNextData,
+    ReacherChoicesParams, ReacherChoicesRoot,
+)
 from .simple_tag import (
     SimpleTagTrain, SimpleTagTrainData, SimpleTagTrainNext, SimpleTagTrainNextData, SimpleTagTrainParams,
     SimpleTagTrainRoot,
@@ -61,7 +65,9 @@ __all__ = [
     "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
     "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
     "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainParams", "PendulumTrainRoot",
-    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
-    "SimpleTagTrainParams", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData", "TaxiTrainNext",
-    "TaxiTrainNextData", "TaxiTrainParams", "TaxiTrainRoot",
+    "ReacherChoices", "ReacherChoicesConsts", "ReacherChoicesData", "ReacherChoicesNext",
+    "ReacherChoicesNextData", "ReacherChoicesParams", "ReacherChoicesRoot", "SimpleTagTrain",
+    "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData", "SimpleTagTrainParams",
+    "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData", "TaxiTrainNext", "TaxiTrainNextData",
+    "TaxiTrainParams", "TaxiTrainRoot",
 ]

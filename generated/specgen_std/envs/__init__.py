@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de3ad253b52b7ef93e3045e339c4930bfeaa2a9b100176a4bc6b4b115c195610
+# specgen: sha256=05fc728459c93ba6443950dc6164af4c5b2a9739a395a810cef3871e0e1dff6b
 """The generated envs."""
 
 from .acrobot import (
@@ -35,6 +35,9 @@ from .pendulum import (
     Pendulum, PendulumData, PendulumGym, PendulumGymData, PendulumGymNext, PendulumGymNextData,
     PendulumGymRoot, PendulumNext, PendulumNextData, PendulumParams, PendulumPicture, PendulumRoot,
 )
+from .reacher import (
+    Reacher, ReacherData, ReacherNext, ReacherNextData, ReacherParams, ReacherPicture, ReacherRoot,
+)
 from .simple_tag import (
     SimpleTag, SimpleTagConstants, SimpleTagConsts, SimpleTagData, SimpleTagNext, SimpleTagNextData,
     SimpleTagObservation, SimpleTagParams, SimpleTagPicture, SimpleTagReward, SimpleTagRoot,
@@ -60,8 +63,9 @@ __all__ = [
     "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarPicture",
     "MountainCarRoot", "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext",
     "PendulumGymNextData", "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams",
-    "PendulumPicture", "PendulumRoot", "SimpleTag", "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData",
-    "SimpleTagNext", "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams", "SimpleTagPicture",
-    "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts", "TaxiData", "TaxiNext", "TaxiNextData",
-    "TaxiPicture", "TaxiRoot",
+    "PendulumPicture", "PendulumRoot", "Reacher", "ReacherData", "ReacherNext", "ReacherNextData",
+    "ReacherParams", "ReacherPicture", "ReacherRoot", "SimpleTag", "SimpleTagConstants", "SimpleTagConsts",
+    "SimpleTagData", "SimpleTagNext", "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams",
+    "SimpleTagPicture", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts", "TaxiData", "TaxiNext",
+    "TaxiNextData", "TaxiPicture", "TaxiRoot",
 ]

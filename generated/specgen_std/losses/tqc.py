@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e4be2c99d7c82c11ae20cd0d9f3413af4e9fb70c7cd8b58301699c0662d3aa90
+# specgen: sha256=167c2ffc25824e354ede242c889f3af70442d0659ef7cb82b44f4556befda2f4
 """Soft actor-critic with critics of quantiles, of which the greatest are left out."""
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ def tqc_qvalue(
     near = torch.clamp(far, 0.0, 1.0)
     huber = near * (far - 0.5 * near)
     above = 2 * torch.arange(q.shape[-1], dtype=torch.int64, device=q.device) + 1
-    weight = torch.where(error < 0, 2 * q.shape[-1] - above[:, None], above[:, None])
-    counts = (torch.arange(row.shape[-1], dtype=torch.int64, device=row.device) < kept)[None, :]
-    regression = torch.where(counts, weight.to(torch.float32) * huber, 0.0).sum(dim=(-2, -1)) / (
-        2 * q.shape[-1] * q.shape[-1] * kept
+    side = torch.where(
+        error < 0, (2 * q.shape[-1] - above).to(torch.float32)[:, None], above.to(torch.float32)[:, None]
     )
+    counts = (torch.arange(row.shape[-1], dtype=torch.int64, device=row.device) < kept)[None, :]
+    weight = torch.where(counts, side, 0.0)
+    regression = (weight * huber).sum(dim=(-2, -1)) / (2 * q.shape[-1] * q.shape[-1] * kept)
     # losses.TQCLoss.terms
     loss_qvalue = regression.sum(dim=0)
     # losses.TQCLoss.writes
