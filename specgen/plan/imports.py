@@ -191,7 +191,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("Callable", "ClassVar", "Mapping", "torch", plan.python.setup, plan.python.protocol)
     if plan.around is not None and plan.around.methods:
         yield "TensorDictBase"
-    if plan.recursion is not None:
+    if plan.recursion is not None and plan.recursion.blocks:
         yield from ("Mapping", "RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")

@@ -30,6 +30,7 @@ class Recursion(Declaration):
             at the moment done before.
         open: what `acc.y` is where the data end without `done`.
         at: where the outputs are written.
+        reads: what a Python class is given in place of all that: roles at the root, and `next.x`.
     """
 
     direction: Literal["backward", "forward"] = "backward"
@@ -37,6 +38,7 @@ class Recursion(Declaration):
     step: dict[str, Expression] = Field(default_factory=dict)
     open: OpenEnd = "error"
     at: Literal["next", "root", "both"] = "next"
+    reads: list[str] = Field(default_factory=list)
 
 
 def _offline_form(value: object) -> str:

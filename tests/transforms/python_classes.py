@@ -219,6 +219,81 @@ class Begin:
         return made(self, inputs, "BeginReset")(memory=2 * inputs.x)
 
 
+class ToGo(nn.Module):
+    """Sums of rewards to the end of each episode, one moment after the other."""
+
+    def __init__(self, setup: Any) -> None:
+        super().__init__()
+        self.gamma = setup.params.gamma
+
+    def offline(self, recorded: Any) -> Any:
+        assert type(recorded)._fields == ("next", "done")
+        reward, later = recorded.next.reward, torch.zeros(len(recorded.done))
+        found = []
+        for moment in reversed(range(reward.shape[1])):
+            later = torch.where(recorded.done[:, moment], 0.0, later)
+            later = reward[:, moment] + self.gamma * later
+            found.append(later)
+        return made(self, recorded, "ToGoOffline")(togo=torch.stack(found[::-1], 1))
+
+
+class SoFar:
+    """Sums of rewards since an episode began."""
+
+    def __init__(self, setup: Any) -> None:
+        assert setup.device is None
+
+    def offline(self, recorded: Any) -> Any:
+        total, found = torch.zeros(len(recorded.done)), []
+        for moment in range(recorded.done.shape[1]):
+            total = total + recorded.next.reward[:, moment]
+            found.append(total)
+            total = torch.where(recorded.done[:, moment], 0.0, total)
+        return made(self, recorded, "SoFarOffline")(total=torch.stack(found, 1))
+
+
+class Last:
+    """What is seen at the end of each episode."""
+
+    def __init__(self, setup: Any) -> None:
+        del setup
+
+    def offline(self, recorded: Any) -> Any:
+        following = recorded.next.x
+        assert following.shape == recorded.root.x.shape == (*recorded.done.shape, following.shape[-1])
+        last, found = following[:, -1], []
+        for moment in reversed(range(following.shape[1])):
+            last = torch.where(recorded.done[:, moment, None], following[:, moment], last)
+            found.append(last)
+        return made(self, recorded, "LastOffline")(last=torch.stack(found[::-1], 1))
+
+
+class Gain:
+    """Advantages over a value, discounted for each row by a number of its own."""
+
+    def __init__(self, setup: Any) -> None:
+        self.outputs, self.scale = setup.outputs, setup.params.scale
+
+    def offline(self, recorded: Any) -> Any:
+        root, following, done = recorded
+        later, found = following.value[:, -1], []
+        for moment in reversed(range(done.shape[1])):
+            later = torch.where(done[:, moment], 0.0, later)
+            later = following.reward[:, moment] + root.gamma * later
+            found.append(later)
+        target = torch.stack(found[::-1], 1)
+        near = count = length = None
+        goals = [place.goal for place in (root, following) if place.goal is not None]
+        if goals:
+            near = self.scale * torch.stack(goals).sum(0)
+            count = torch.full(done.shape, len(goals))
+        if "length" in self.outputs:
+            length = torch.full(done.shape, done.shape[1])
+        return made(self, recorded, "GainOffline")(
+            gain=target - root.value, target=target, near=near, count=count, length=length
+        )
+
+
 class Puller:
     """Reads numbers of each row."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.row_networks import Sizes, as_rows, unified
 from specgen_runtime.specs import Unbounded
 
-__all__ = ["GivenRows", "ObjectOfRows", "ReadRows"]
+__all__ = ["GivenRows", "ObjectOfRows", "ReadRows", "RecordedRows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,37 @@ class GivenRows:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedRows:
+    """The record that a class is given of recorded data; beside `done`, where episodes end, it has `root` and `next`.
+
+    Attributes:
+        record: its type.
+        root: what it is given of the root, by the dimensions of a moment; None without such a field.
+        next: what it is given of ``"next"``.
+    """
+
+    record: type[Any]
+    root: ReadRows | None = None
+    next: ReadRows | None = None
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The fields that may be None."""
+        places = [one for one in (self.root, self.next) if one is not None]
+        return tuple(dict.fromkeys(name for one in places for name in one.optional))
+
+
+class _Ends(NamedTuple):
+    """Where episodes end."""
+
+    done: Tensor
+
+
+_TIME = "(time)"
+"""The size that all of recorded data have behind their rows, as no pattern can call one."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectOfRows:
     """A user's object behind its boundary: it is given rows, one batch dimension in front, and gives rows.
 
@@ -106,67 +137,123 @@ class ObjectOfRows:
             TypeError: it returned something else than its record of tensors.
             RuntimeError: a dtype, shape or device is not the declared one, or a tensor was changed in place.
         """
-        return self._call("map", (self.inputs,), inputs, present)
+        return self._of_moment("map", (self.inputs,), inputs, present)
 
     def reset(self, *inputs: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What its `reset` gives for fresh entries; as `map`."""
-        return self._call("reset", (self.inputs,), inputs, present)
+        return self._of_moment("reset", (self.inputs,), inputs, present)
 
     def step(self, *values: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What its `step` gives, for what is carried and the entries after the step; as `map`."""
         records = (self.inputs,) if self.carried is None else (self.carried, self.inputs)
-        return self._call("step", records, values, present)
+        return self._of_moment("step", records, values, present)
 
     def inverse(self, *written: Tensor, **present: Tensor) -> tuple[Tensor, ...]:
         """What its `inverse` gives the environment, for what the policy wrote; as `map`."""
         assert self.written is not None
-        return self._call("inverse", (self.written,), written, present)
+        return self._of_moment("inverse", (self.written,), written, present)
 
-    def _call(
+    def offline(
+        self,
+        recorded: RecordedRows,
+        root: Mapping[str, Tensor],
+        following: Mapping[str, Tensor],
+        done: Tensor,
+        there: Collection[str],
+    ) -> tuple[Tensor, ...]:
+        """What its `offline` gives of that which exists, `(*leading, time, *dims)` each; raises as `map` does.
+
+        Args:
+            recorded: the record that it is given.
+            root: what stands at the root, `(*leading, time, *dims)` each.
+            following: what stands under ``"next"``, likewise.
+            done: where episodes end, `(*leading, time)`.
+            there: the optional inputs that are there.
+        """
+        places = (("root", recorded.root, root), ("next", recorded.next, following))
+        known = [(name, rows, found) for name, rows, found in places if rows is not None]
+        given: list[tuple[ReadRows, Mapping[str, Tensor]]] = [(rows, found) for _, rows, found in known]
+        given.append((ReadRows(_Ends, ((),)), {"done": done}))
+
+        def whole(*records: Any) -> tuple[Any]:
+            made = {name: record for (name, *_), record in zip(known, records, strict=False)}
+            return (recorded.record(**made, done=records[-1].done),)
+
+        return self._call("offline", given, there, times=(_TIME,), joined=whole)
+
+    def _of_moment(
         self,
         method_name: str,
         records: tuple[ReadRows, ...],
         values: tuple[Tensor, ...],
         present: Mapping[str, Tensor],
     ) -> tuple[Tensor, ...]:
+        positional = iter(values)
+        given = [
+            (
+                record,
+                {
+                    name: present[name] if name in record.optional else next(positional)
+                    for name in record.entries
+                    if name not in record.optional or name in present
+                },
+            )
+            for record in records
+        ]
+        return self._call(method_name, given, present)
+
+    def _call(
+        self,
+        method_name: str,
+        given: Sequence[tuple[ReadRows, Mapping[str, Tensor]]],
+        there: Collection[str],
+        times: Sizes = (),
+        joined: Callable[..., tuple[Any, ...]] = lambda *records: records,
+    ) -> tuple[Tensor, ...]:
+        """Call a method with records of rows, and check what it returns.
+
+        Args:
+            method_name: its name.
+            given: the records, each with those of its entries that are there.
+            there: the optional inputs that are there, which decide what it returns.
+            times: what stands between the rows and the dimensions of a moment.
+            joined: makes of these records what the method is given.
+        """
         gives = self.methods[method_name]
         method = Method(self.owner, self.path, method_name, gives.record)
         fields = [
-            (record, name, rows)
-            for record in records
+            (index, name, (*times, *rows), found[name])
+            for index, (record, found) in enumerate(given)
             for name, rows in zip(record.record._fields, record.rows, strict=True)
-            if name not in record.params
+            if name in found
         ]
-        there = [one for one in fields if one[1] not in one[0].optional or one[1] in present]
-        positional = iter(values)
-        known_values = [present[f] if f in record.optional else next(positional) for record, f, _ in there]
-        lead, flat, known = as_rows(str(method), known_values, [rows for _, _, rows in there])
-        names = [name for _, name, _ in there]
+        lead, flat, known = as_rows(str(method), [one[3] for one in fields], [one[2] for one in fields])
         before = (
             []
             if is_traced()
-            else [(name, value, value._version) for name, value in zip(names, flat, strict=True)]
+            else [(name, value, value._version) for (_, name, *_), value in zip(fields, flat, strict=True)]
         )
-        made_rows = {(id(record), name): value for (record, name, _), value in zip(there, flat, strict=True)}
-        for record in records:
+        made_rows = {(index, name): value for (index, name, *_), value in zip(fields, flat, strict=True)}
+        for index, (record, _) in enumerate(given):
             for name in record.params:
-                made_rows[id(record), name] = self._param_of_rows(name, lead, flat[0].device)
-        given = [
-            record.record._make(made_rows.get((id(record), name)) for name in record.record._fields)
-            for record in records
+                made_rows[index, name] = self._param_of_rows(name, lead, flat[0].device)
+        records = [
+            record.record._make(made_rows.get((index, name)) for name in record.record._fields)
+            for index, (record, _) in enumerate(given)
         ]
-        found = getattr(self.python, method_name)(*given)
+        found = getattr(self.python, method_name)(*joined(*records))
         method.refuse_changes(before)
         method.check_record(found)
-        device, existing, made = flat[0].device, self.outputs(method_name, present), []
+        device, existing, made = flat[0].device, self.outputs(method_name, there), []
         for name, value, dtype, rows in zip(
             gives.record._fields, found, gives.dtypes, gives.rows, strict=True
         ):
             if name not in existing:
                 continue  # nobody asks for it
-            dims = tuple(known.get(size, -1) if isinstance(size, str) else size for size in rows)
+            sizes = (*times, *rows)
+            dims = tuple(known.get(size, -1) if isinstance(size, str) else size for size in sizes)
             fits = isinstance(value, Tensor) and value.dtype is dtype and value.device == device
-            if not fits or value.shape[:1] != (lead.numel(),) or not unified(rows, value.shape[1:], known):
+            if not fits or value.shape[:1] != (lead.numel(),) or not unified(sizes, value.shape[1:], known):
                 told = ReturnedField(name, name, Unbounded(), dtype, dims, column=False)
                 method.refuse(told, (lead.numel(),), device, value)
             made.append(cast("Tensor", value).reshape((*lead, *value.shape[1:])))

@@ -114,6 +114,7 @@ class CheckedRecursion:
         start: the value of each output before the first moment.
         step: the outputs at a moment, and local values.
         open: the values at an end of the data without `done`; empty where that is an error.
+        reads: what a class is given that stands in place of the statements, as they would read it.
     """
 
     backward: bool
@@ -121,6 +122,7 @@ class CheckedRecursion:
     start: tuple[Statement, ...]
     step: tuple[Statement, ...]
     open: tuple[Statement, ...]
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

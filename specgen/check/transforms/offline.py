@@ -12,6 +12,7 @@ from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import PHASES, CheckedRecursion
 from specgen.check.transforms.types import output_type, role_types
 from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import transform_networks as network_rules
 from specgen.diagnostics.rules import transforms_offline as rules
 from specgen.expr import Binding, Function, SpecType, Symbol, Type, full
 from specgen.expr.symbols import Time
@@ -71,6 +72,12 @@ def check_recursion(
     declared = transform.offline
     if not isinstance(declared, Recursion):
         return None, OverTime()
+    if transform.python is not None:
+        return CheckedRecursion(False, declared.at, (), (), (), tuple(declared.reads)), OverTime()
+    if declared.reads:
+        message = "`reads` says something of a Python class, and there is none"
+        help = "name it: `python: package.module:Class`; `step` reads what it names"
+        sink.add(network_rules.PYTHON_PHASES.at(file.key_span(*path, "offline", "reads"), message, help=help))
     types = role_types(roles)
     types |= {output.name: output_type(output, types) for output in outputs}
     checker = _Checker(

@@ -8,9 +8,9 @@ from specgen.check.python_source import python_source
 from specgen.check.sources import PythonSource
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import PythonPhases
+from specgen.check.transforms.python_offline import check_recorded_reads
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as python_rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_networks as rules
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Rest
@@ -18,8 +18,8 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
-_TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
-"""The phases that go together; `inverse` goes with each of them."""
+_TOGETHER = ({"map"}, {"reset", "step"}, {"offline"}, set[str]())
+"""The phases that go together; `inverse` goes with each of them but `offline`."""
 
 
 def check_python_phases(
@@ -56,6 +56,7 @@ def check_python_phases(
             )
     outputs, roles = list(outputs), list(roles)
     _check_phases(file, path, transform, outputs, sink)
+    check_recorded_reads(file, path, transform, roles, outputs, source.name or "the class", sink)
     read = [role for role in roles if not role.inverse]
     known = any(not role.may_be_missing or (role.form == "each" and role.paired is None) for role in read)
     if {*transform.phases} - {"inverse"} and not known:
@@ -119,11 +120,11 @@ def _check_phases(
     begins_only = left is not None and all(output.policy for output in forward)
     span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
     inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
-    if "offline" in phases:
+    if "offline" in phases and phases != {"offline"}:
         at = file.span(*path, "phases", transform.phases.index("offline"))
-        message = "`offline` of a Python class is not available yet"
-        help = "what is of recorded data alone needs no declaration: write a subclass of `ReplayTransform` with `forward`"
-        sink.add(schema_rules.NOT_AVAILABLE.at(at, message, help=help))
+        message = "`offline` is of recorded data alone, and the other phases of environments, too"
+        help = "write `phases: [offline]`, or leave it out: recorded data are given to the other phases"
+        sink.add(rules.PYTHON_PHASES.at(at, message, help=help))
     elif begins_only and phases - {"inverse"} == {"reset", "step"}:
         message = "`step` gives nothing: all that the class writes is left to the policy"
         sink.add(rules.PYTHON_PHASES.at(span, message, help="write `phases: [reset]`"))
@@ -136,7 +137,7 @@ def _check_phases(
         or len(phases) != len(transform.phases)
         or (phases - {"inverse"} not in _TOGETHER and not (begins_only and phases - {"inverse"} == {"reset"}))
     ):
-        message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`"
+        message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`; or `offline` alone"
         help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
         sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
     elif "inverse" in phases and inverse is None:

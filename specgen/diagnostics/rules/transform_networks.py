@@ -69,7 +69,9 @@ PYTHON_PHASES = Rule(
     "phases of a Python class",
     """\
 `python:` names a class that says what happens in place of statements, and `phases` its methods: `map`, for what depends
-on nothing but the same moment, or `reset` and `step`; and `inverse`, for what the environment is given.
+on nothing but the same moment, or `reset` and `step`; and `inverse`, for what the environment is given. Where all that the
+class writes is left to the policy, `reset` alone begins it. `offline` alone is given whole episodes of recorded data, and
+`offline: {reads: [next.reward]}` says which entries.
 
 ```yaml
 python: mypackage.embed:Embedder

@@ -30,7 +30,7 @@ ONLY_OFFLINE = Rule(
     "SG330",
     "transform of recorded data in a chain",
     """\
-A transform with a recursion over recorded data needs what comes later (or what came before, as far back as it goes). An
+A transform with a recursion over recorded data, or with a class that has `phases: [offline]`, needs what comes later (or what came before, as far back as it goes). An
 environment has that at no step, so a chain can't hold it: call it on rollouts, or give it to a replay buffer.
 
 ```yaml

@@ -83,6 +83,8 @@ def _reads_logical(transform: CheckedTransform) -> bool:
 def _sizes_moments(transform: CheckedTransform) -> bool:
     """Whether a pattern of a recursion says dimensions; otherwise all entries are alike as they are recorded."""
     assert transform.recursion is not None
+    if transform.python is not None:
+        return True  # a class is given, and gives, rows
     statements = (*transform.recursion.step, *transform.recursion.open)
     read = {name.removeprefix("next.") for one in statements for name in one.reads}
     outputs = any(has_own_dims(output) for output in transform.written(inverse=False))

@@ -64,6 +64,7 @@ class PythonClassPlan:
         inputs: what each method is given.
         carried: what `step` is given of what was returned before.
         written: what `inverse` is given.
+        recorded: what `offline` is given.
         methods: what each method returns.
         reads_env: whether it is made with the environment.
         asked: its outputs that are there only where users name them, each with the keyword.
@@ -79,6 +80,7 @@ class PythonClassPlan:
     inputs: CallPlan | None
     carried: CallPlan | None
     written: CallPlan | None
+    recorded: CallPlan | None
     methods: tuple[tuple[str, CallPlan], ...]
     reads_env: bool
     asked: tuple[tuple[str, str], ...]
@@ -213,7 +215,8 @@ class RecursionPlan:
         at: where its outputs are written; None for the default, under `next`.
         backward: whether it begins at the end.
         open: whether data may end without `done`.
-        blocks: the calls, in order; what comes before the first moment in front of what is given it.
+        blocks: the calls, in order; what comes before the first moment in front of what is given it. None where a class
+            is called.
     """
 
     at: str | None
@@ -321,7 +324,7 @@ class TransformPlan:
         if self.around is not None:
             return str(self.around.base)
         if self.recursion is not None:
-            return "RecursionTransform"
+            return "RecursionTransform" if self.python is None else "PythonRecursion"
         if self.python is not None:
             return "PythonTransform"
         return "GeneratedTransform" if self.learns is None else "LearningTransform"

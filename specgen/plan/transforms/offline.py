@@ -22,7 +22,7 @@ from specgen.program.program import Input
 
 def recursion_functions(transform: CheckedTransform) -> list[PhaseFunction]:
     """The functions of a recursion, in the order of their calls; none without one."""
-    if transform.recursion is None:
+    if transform.recursion is None or transform.python is not None:
         return []
     return [_function(transform, one) for one in recursion_programs(transform)]
 
@@ -32,10 +32,13 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
     recursion = transform.recursion
     if recursion is None:
         return None
+    at = None if recursion.at == "next" else recursion.at
+    if transform.python is not None:
+        return RecursionPlan(at, True, False, ())
     at_hand: set[str] = set()
     scans = [one for one in functions if not _opens(one)]
     return RecursionPlan(
-        None if recursion.at == "next" else recursion.at,
+        at,
         recursion.backward,
         any(_opens(one) for one in functions),
         tuple(_block(transform, recursion, one, functions, at_hand) for one in scans),

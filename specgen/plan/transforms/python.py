@@ -26,6 +26,9 @@ from specgen.plan.transforms.text import dtype_code
 _Entry = tuple[str, str, Dims | None, str, Condition | None]
 """A field of a record: its name, dtype, dimensions and documentation, and when it is there."""
 
+_ROWS, _TIMES = ("rows",), ("rows", "time")
+"""The dimensions in front of those of a row: of one moment, and of recorded data."""
+
 
 def python_items(transform: CheckedTransform) -> list[Item]:
     """The Protocol of a transform's class, behind the records that its methods speak of; nothing without a class."""
@@ -94,7 +97,8 @@ class _Writer:
         self.inverse = "inverse" in python.phases
         self.left = any(output.policy for output in transform.outputs)
         self.flags = any(output.flag for output in transform.outputs)
-        self.forward = any(phase != "inverse" for phase in python.phases)
+        self.forward = any(phase not in ("inverse", "offline") for phase in python.phases)
+        self.recorded = () if transform.recursion is None else transform.recursion.reads
         self.params = tuple(param for param in transform.params if not param.per_env)
         self.of_rows = tuple(param for param in transform.params if param.per_env)
 
@@ -112,12 +116,15 @@ class _Writer:
         if self.inverse:
             written = (*(_field(*one) for one in self._written), *map(_param_of_rows, self.of_rows))
             yield RecordPlan(f"{name}Written", ("What the policy wrote.",), written)
+        if self.recorded:
+            yield from self._recorded_records()
         if self.carries:
             carried = tuple(map(_output, self.carried))
             doc = f"What `{source}.reset` or `{source}.step` returned before, of that which is carried."
             yield RecordPlan(f"{name}Carried", tuple(wrapped(doc)), carried)
         for phase in self.python.phases:
-            given = tuple(self._given_field(one) for one in self._given(phase))
+            lead = _TIMES if phase == "offline" else _ROWS
+            given = tuple(self._given_field(one, lead) for one in self._given(phase))
             yield RecordPlan(f"{name}{phase.capitalize()}", (f"What `{source}.{phase}` returns.",), given)
         yield ProtocolPlan(f"{name}Protocol", self._doc(), tuple(map(self._method, self.python.phases)))
 
@@ -136,7 +143,7 @@ class _Writer:
             for phase in self.python.phases
         }
         params = tuple(f"{p.name}=self.{p.name}" for p in self.params)
-        records = ("Setup", "Protocol", "Params", "Inputs", "Written")
+        records = ("Setup", "Protocol", "Params", "Inputs", "Written", "Root", "Next", "Recorded")
         taken = {f"{name}{kind}" for kind in records} | {"Callable", name}
         return PythonClassPlan(
             source.text,
@@ -149,6 +156,7 @@ class _Writer:
             self._inputs() if self.forward else None,
             self._read("Carried", map(_entry, self.carried)) if self.carries else None,
             self._read("Written", self._written, self.of_rows) if self.inverse else None,
+            self._read_recorded() if self.recorded else None,
             tuple(given.items()),
             self.python.reads_env,
             tuple(_asked(self.transform).items()),
@@ -168,11 +176,41 @@ class _Writer:
 
     def _inputs(self) -> CallPlan:
         """What each method is given of the entries."""
-        roles = [
-            (role.name, role.pattern, role.dims, role.doc, ALWAYS if role.may_be_missing else None)
-            for role in self.transform.forward
-        ]
-        return self._read("Inputs", roles, self.of_rows)
+        return self._read("Inputs", map(_read_entry, self.transform.forward), self.of_rows)
+
+    def _read_at(self, root: bool) -> tuple[Role, ...]:
+        """The roles that are read at the root, or under `next`."""
+        prefix = "" if root else "next."
+        return tuple(role for role in self.transform.forward if f"{prefix}{role.name}" in self.recorded)
+
+    def _recorded_records(self) -> Iterator[Item]:
+        """The records of what `offline` is given."""
+        name, times = self.name, using('Bool[Tensor, "rows time"]', "Bool", "Tensor")
+        at_root = (*(_role(one, _TIMES) for one in self._read_at(True)), *map(_param_of_rows, self.of_rows))
+        at_next = tuple(_role(one, _TIMES) for one in self._read_at(False))
+        fields: list[Field] = []
+        for kind, where, found in (("Root", "at the root", at_root), ("Next", "under `next`", at_next)):
+            if found:
+                yield RecordPlan(f"{name}{kind}", (f"The entries {where}.",), found)
+                fields.append(Field(kind.lower(), named(f"{name}{kind}"), doc=f"What stands {where}."))
+        done = "bool [rows, time]: where episodes end; where it is false at the last moment, the data end inside of one."
+        fields.append(Field("done", times, doc=done))
+        yield RecordPlan(
+            f"{name}Recorded",
+            (f"What `{self.python.source.name}` is given of recorded data.",),
+            tuple(fields),
+        )
+
+    def _read_recorded(self) -> CallPlan:
+        """What `offline` is given."""
+        args: list[Text] = [named(f"{self.name}Recorded")]
+        for kind in ("Root", "Next"):
+            roles, params = self._read_at(kind == "Root"), self.of_rows if kind == "Root" else ()
+            if roles or params:
+                read = self._read(kind, map(_read_entry, roles), params)
+                text = f"{kind.lower()}={read.function}({', '.join(map(str, read.args))})"
+                args.append(using(text, read.function, f"{self.name}{kind}"))
+        return CallPlan("RecordedRows", tuple(args))
 
     def _conditions(self, phase: str) -> Iterator[str]:
         """What the keys of optional roles decide of what a method returns: which have to be there, and which not."""
@@ -194,8 +232,8 @@ class _Writer:
         outputs = self.transform.written(inverse=False)
         return tuple(_entry(output) for output in outputs if gives(output, phase))
 
-    def _given_field(self, entry: _Entry) -> Field:
-        return _field(*entry, keyword=_asked(self.transform).get(entry[0]))
+    def _given_field(self, entry: _Entry, lead: tuple[str, ...]) -> Field:
+        return _field(*entry, keyword=_asked(self.transform).get(entry[0]), lead=lead)
 
     @property
     def _written(self) -> tuple[_Entry, ...]:
@@ -219,17 +257,22 @@ class _Writer:
             )
 
     def _doc(self) -> tuple[str, ...]:
+        lead = (
+            "Tensors have two dimensions in front, the rows and the time, whatever the batch size of the data; "
+            if self.recorded
+            else "Tensors have one batch dimension in front, the rows, whatever the batch size of the environment and "
+            "however many times are computed at once; "
+        )
         return tuple(
             wrapped(
                 f"What `{self.python.source.text}` has to be. It is made from a `{self.name}Setup`, and stateless unless "
-                "it is an `nn.Module`, which becomes a submodule. Tensors have one batch dimension in front, the rows, "
-                "whatever the batch size of the environment and however many times are computed at once; tensors that it "
-                "is given must not be changed in place. Subclass this to have type checkers show mistakes where they are."
+                f"it is an `nn.Module`, which becomes a submodule. {lead}tensors that it is given must not be changed in "
+                "place. Subclass this to have type checkers show mistakes where they are."
             )
         )
 
     def _method(self, phase: str) -> FunctionPlan:
-        kind = "Written" if phase == "inverse" else "Inputs"
+        kind = {"inverse": "Written", "offline": "Recorded"}.get(phase, "Inputs")
         args = [Argument(kind.lower(), named(f"{self.name}{kind}"))]
         told = {
             "map": "The outputs at any moment.",
@@ -238,10 +281,12 @@ class _Writer:
             + (" What the policy writes is left to it." if self.left else "")
             + (" Done flags are raised where they are true." if self.flags else ""),
             "inverse": "What the environment is given.",
+            "offline": "The outputs at all moments.",
         }[phase]
         said = {
             "step": ["    inputs: the entries after the step."],
             "inverse": ["    written: what the policy wrote."],
+            "offline": ["    recorded: the recorded data."],
         }.get(phase, ["    inputs: the entries."])
         if phase == "step" and self.carries:
             args.insert(0, Argument("carried", named(f"{self.name}Carried")))
@@ -268,12 +313,18 @@ def _tuple(codes: Iterable[Code]) -> Code:
     return using(f"({', '.join(map(str, found))}{end})", *(name for code in found for name in code.uses))
 
 
-def _role(role: Role) -> Field:
-    made = _field(role.name, role.pattern, role.dims, role.doc)
+def _read_entry(role: Role) -> _Entry:
+    return role.name, role.pattern, role.dims, role.doc, ALWAYS if role.may_be_missing else None
+
+
+def _role(role: Role, lead: tuple[str, ...] = _ROWS) -> Field:
+    made = _field(role.name, role.pattern, role.dims, role.doc, lead=lead)
     if not role.may_be_missing:
         return made
-    annotation = _annotation(role.pattern, role.dims)
-    text = f"{_text(role.pattern, role.dims, role.doc).removesuffix('.')}; None where its key is missing."
+    annotation = _annotation(role.pattern, role.dims, lead)
+    text = (
+        f"{_text(role.pattern, role.dims, role.doc, lead).removesuffix('.')}; None where its key is missing."
+    )
     return Field(role.name, using(f"{annotation} | None", *annotation.uses), doc=text)
 
 
@@ -295,9 +346,10 @@ def _field(
     doc: str,
     when: Condition | None = None,
     keyword: str | None = None,
+    lead: tuple[str, ...] = _ROWS,
 ) -> Field:
     """An entry as a field, which is None unless `when` holds; `keyword` is that by which users ask for it."""
-    annotation, text = _annotation(dtype, dims), _text(dtype, dims, doc)
+    annotation, text = _annotation(dtype, dims, lead), _text(dtype, dims, doc, lead)
     if when is None:
         return Field(name, annotation, doc=text)
     there = when if keyword is None else f"`{keyword}` is given"
@@ -310,14 +362,14 @@ def _param_of_rows(param: Parameter) -> Field:
     return _field(param.name, PARAM_DTYPES[param.kind], (), param.doc)
 
 
-def _annotation(dtype: str, dims: Dims | None) -> Code:
+def _annotation(dtype: str, dims: Dims | None, lead: tuple[str, ...] = _ROWS) -> Code:
     kind = "Shaped" if is_abstract(dtype) else JAXTYPING[dtype]
-    shape = literal(" ".join(["rows", *map(str, _rows(dims))]))
+    shape = literal(" ".join([*lead, *map(str, _rows(dims))]))
     return using(f"{kind}[Tensor, {shape}]", kind, "Tensor")
 
 
-def _text(dtype: str, dims: Dims | None, doc: str) -> str:
-    text = f"{dtype} [{', '.join(['rows', *map(str, _rows(dims))])}]"
+def _text(dtype: str, dims: Dims | None, doc: str, lead: tuple[str, ...] = _ROWS) -> str:
+    text = f"{dtype} [{', '.join([*lead, *map(str, _rows(dims))])}]"
     return f"{text}: {doc}." if doc else f"{text}."
 
 

@@ -111,7 +111,7 @@ class _Planner:
         rows += [self.backward.row] if self.backward is not None else []
         tensor_map = self._tensor_map_of()
         general = bool(transform.map) and tensor_map is None
-        added = None if self.recursion else plan_added_specs(transform, self._named_size)
+        added = None if transform.recursion is not None else plan_added_specs(transform, self._named_size)
         around = () if self.around is None else self.around.groups
         return TransformPlan(
             name=self.name,
