@@ -37,18 +37,20 @@ FUNCTIONAL = (
 )
 """The functions of `specgen_runtime.functional` that expressions call by their bare names."""
 
-_RUNTIME_SPECS = (
-    "Binary",
-    "Bounded",
-    "Categorical",
-    "Composite",
-    "MultiCategorical",
-    "MultiOneHot",
-    "NonTensor",
-    "OneHot",
-    "TensorSpec",
-    "Unbounded",
+LEAF_SPECS = frozenset(
+    (
+        "Binary",
+        "Bounded",
+        "Categorical",
+        "MultiCategorical",
+        "MultiOneHot",
+        "NonTensor",
+        "OneHot",
+        "Unbounded",
+    )
 )
+"""The specs of single entries."""
+_RUNTIME_SPECS = ("Composite", "TensorSpec", *LEAF_SPECS)
 _RUNTIME_TRANSFORMS = {
     "arguments": ("as_float_tensor", "as_numbers", "dtype_name", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),

@@ -34,24 +34,24 @@ def bracketed(head: str, parts: Sequence[str], tail: str, indent: int = 0) -> st
 def with_filled_calls(text: str, names: Collection[str]) -> str:
     """Formatted code with definitions, and calls of `names`, laid out anew: several arguments in a line.
 
-    The formatter gives every argument a line of its own where one line is too short for all. Those of functions
-    and the fields of records are many, and read well side by side.
+    The formatter gives every argument a line of its own where one line is too short for all. Those of functions,
+    the fields of records and what specs say are many, and read well side by side.
     """
 
     def lay_out(found: re.Match[str]) -> str:
-        indent, head, name, arguments, tail = found.groups()
+        indent, head, name, remark, arguments, tail = found.groups()
         if head != "def " and name not in names:
             return found[0]
         parts = [line.strip().removesuffix(",") for line in arguments.splitlines()]
         lines = (f"{indent}    {line}" for line in filled(parts, len(indent) + 4))
-        return "\n".join([f"{indent}{head}{name}(", *lines, f"{indent}){tail}"])
+        return "\n".join([f"{indent}{head}{name}({remark}", *lines, f"{indent}){tail}"])
 
     return _ARGUMENTS.sub(lay_out, text)
 
 
 _ARGUMENTS = re.compile(
     # few lines end with a parenthesis: the others are passed over without looking at their words
-    r"^(?=.*\(\n)( *)((?:def |return |\w+(?:: \w+)? = )?)(\w+)\(\n((?:\1    [^ \n].*,\n)+)\1\)(.*)$",
+    r"^(?=.*\((?:  #.*)?\n)( *)((?:def |return |\w+(?:: \w+)? = |\w+=)?)(\w+)\(((?:  #.*)?)\n((?:\1    [^ \n].*,\n)+)\1\)(.*)$",
     re.MULTILINE,
 )
 

@@ -21,7 +21,7 @@ from specgen.emit.layout import (
     with_filled_calls,
 )
 from specgen.emit.template_loader import TemplateLoader
-from specgen.imported import IMPORTABLE, Import
+from specgen.imported import IMPORTABLE, LEAF_SPECS, Import
 from specgen.literals import comment, docstring, literal
 from specgen.plan.docs import filled_lines
 from specgen.plan.envs.model import ChatEnvPlan, ComposedChainPlan, EnvironmentPlan
@@ -76,9 +76,10 @@ def render_package(doc: str, modules: Sequence[tuple[str, Sequence[str]]]) -> st
 
 
 def _functions(plan: ModulePlan) -> set[str]:
-    """The functions and records of a module, and those that it imports from other generated ones."""
+    """The functions and records of a module, those that it imports from other generated ones, and specs of tensors."""
     own = {item.name for item in plan.items if isinstance(item, FunctionPlan | RecordPlan | AliasPlan)}
-    return own | {entry.name for entry in plan.imports if entry.name is not None} - IMPORTABLE.keys()
+    imported = {entry.name for entry in plan.imports if entry.name is not None}
+    return own | (imported - IMPORTABLE.keys()) | (imported & LEAF_SPECS)
 
 
 _HOW = "Change that and run `specgen build`; extend by subclassing."

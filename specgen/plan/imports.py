@@ -232,7 +232,9 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("TensorDict", "TensorDictBase")
     if any(not network.kept for network in plan.networks):
         yield from ("TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "torch", "Literal", "Mapping", "Sequence")
+    yield from ("nn", "overload", "torch", "Literal", "Mapping", "Sequence")
+    if plan.own_roles:
+        yield "dataclass"
     if plan.parent:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:

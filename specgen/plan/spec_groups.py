@@ -15,23 +15,27 @@ from specgen.plan.typed_keys import composite_types, key_types
 
 SpecGroup = dict[Key, SpecCode]
 
+_USUAL_FLAGS: tuple[Key, ...] = (("done",), ("terminated",), ("truncated",))
+"""The done flags of environments that end as a whole."""
+
 
 def specs_plan(interface: EnvInterface) -> SpecsPlan:
     """The specs of an environment, without batch dimensions, as `_specs` makes them."""
     agents = {group.name: group.size for group in interface.env.groups}
     groups = _groups(interface)
     flags: dict[Type, tuple[str, SpecCode]] = {}
-    for field in interface.root:
-        if field.flag and field.type not in flags:
-            flags[field.type] = "_".join((*field.key[:-1], "flag")), groups["done"][field.key]
-    done = {field.key: SpecCode(flags[field.type][0]) for field in interface.root if field.flag}
+    done: SpecGroup = {}
+    if tuple(groups["done"]) != _USUAL_FLAGS:
+        for field in (each for each in interface.root if each.flag):
+            flag = "_".join((*field.key[:-1], "flag")), groups["done"][field.key]
+            done[field.key] = SpecCode(flags.setdefault(field.type, flag)[0])
     return SpecsPlan(
         tuple(flags.values()),
         composite_code(groups["action"].items(), agents),
         composite_code(groups["observation"].items(), agents),
         tuple(groups["state"]),
         composite_code(groups["reward"].items(), agents),
-        composite_code(done.items(), agents),
+        composite_code(done.items(), agents) if done else None,
     )
 
 

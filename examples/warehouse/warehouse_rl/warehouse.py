@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=34e23b9c0d715a3a4c6c58cc2a3c2d5bd1da86e9979cafb9be4a3dec57166155
+# specgen: sha256=1563e48bbd64a91746524f0c8419a21f123722b87123bdacfbbaf6c9d812052d
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations
@@ -42,14 +42,11 @@ __all__ = [
 
 
 class WarehouseParams(NamedTuple):
-    """Constructor keywords of `Warehouse`."""
+    """Constructor keywords of `Warehouse`, which says what they are."""
 
     size: int = 5
-    """cells along each side"""
     bonus: float = 1.0
-    """paid for the parcel"""
     slip: Tensor | None = None
-    """how often the wheels spin and the robot stays"""
 
 
 class WarehouseConsts(NamedTuple):
@@ -298,7 +295,6 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
         )
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
             shelves=Binary(shape=(10, 10), dtype=torch.bool),
@@ -311,7 +307,6 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
             observation=observation,
             state=observation.select("pos", "shelves", "slip"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> WarehouseRoot:
@@ -326,12 +321,10 @@ class Warehouse(GeneratedPythonEnv["WarehouseData", "WarehouseSpecs"]):
 
 
 class DepotParams(NamedTuple):
-    """Constructor keywords of `Depot`."""
+    """Constructor keywords of `Depot`, which says what they are."""
 
     places: int = 3
-    """how many stacks"""
     limit: Tensor | None = None
-    """what a lowest parcel bears in kg"""
 
 
 class DepotSetupParams(NamedTuple):
@@ -514,7 +507,6 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
         return make(DepotSetup(params=DepotSetupParams(places=self.params.places)))
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(8, shape=(), dtype=torch.int64)),
             observation=Composite(
@@ -523,7 +515,6 @@ class Depot(GeneratedPythonEnv["DepotData", "DepotSpecs"]):
                 limit=Bounded(low=0.0, high=math.inf, shape=(), dtype=torch.float32),
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> DepotRoot:
@@ -680,7 +671,6 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
         )
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             pos=Bounded(low=0, high=9, shape=(2,), dtype=torch.int64),
             shelves=Binary(shape=(10, 10), dtype=torch.bool),
@@ -695,7 +685,6 @@ class WarehouseTrain(GeneratedPythonEnv["WarehouseTrainData", "WarehouseTrainSpe
             observation=observation,
             state=observation.select("pos", "shelves", "slip", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> WarehouseTrainRoot:
@@ -833,7 +822,6 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
         return make(DepotSetup(params=DepotSetupParams(places=self.params.places)))
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             heights=Bounded(low=0, high=100, shape=(8,), dtype=torch.int64),
             weight=Bounded(low=0.0, high=50.0, shape=(), dtype=torch.float32),
@@ -846,7 +834,6 @@ class DepotTrain(GeneratedPythonEnv["DepotTrainData", "DepotTrainSpecs"]):
             observation=observation,
             state=observation.select("step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> DepotTrainRoot:

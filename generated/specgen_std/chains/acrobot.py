@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6659f50671d1a5e2e13ed640a16df7da63ca6c1383a66c85e7059aa591d7d35e
+# specgen: sha256=9dd0009ed8411701e50b037c39fdbb92ec8bc4e803a131d380887eafd21df812
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -39,26 +39,17 @@ __all__ = [
 
 
 class AcrobotTrainParams(NamedTuple):
-    """Constructor keywords of `AcrobotTrain`."""
+    """Constructor keywords of `AcrobotTrain`, which says what they are."""
 
     dt: float = 0.2
-    """seconds between two steps"""
     link_length_1: float = 1.0
-    """m"""
     link_mass_1: float = 1.0
-    """kg"""
     link_mass_2: float = 1.0
-    """kg"""
     link_com_pos_1: float = 0.5
-    """centre of mass of the first link in m from its joint"""
     link_com_pos_2: float = 0.5
-    """centre of mass of the second link in m from its joint"""
     link_moi: float = 1.0
-    """moment of inertia of either link"""
     gravity: float = 9.8
-    """m/s²"""
     max_steps: int = 500
-    """the length at which an episode is truncated"""
 
 
 class AcrobotTrainRoot(NamedTuple):
@@ -203,13 +194,10 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
-                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
-                shape=(6,),
-                dtype=torch.float32,
+                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334], shape=(6,), dtype=torch.float32,
             ),
             theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
             theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
@@ -226,7 +214,6 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
                 "theta1", "theta2", "dtheta1", "dtheta2", "step_count", "episode_reward"
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> AcrobotTrainRoot:
@@ -246,14 +233,6 @@ class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
         return {
             "observation": acrobot_observe(root.theta1, root.theta2, root.dtheta1, root.dtheta2),
             **root._asdict(),
-        }
-
-    def _next_entries(
-        self, root: AcrobotTrainRoot, actions: tuple[Tensor, ...], next_: AcrobotTrainNext
-    ) -> dict[str, Any]:
-        return {
-            "observation": acrobot_observe(next_.theta1, next_.theta2, next_.dtheta1, next_.dtheta2),
-            **next_._asdict(),
         }
 
     def _picture(self, root: AcrobotTrainRoot) -> Picture:

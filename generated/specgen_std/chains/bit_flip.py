@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9a8e8f73aca11024609f0598142e9c2b0b0e3ff2894e7b6d390982cde681e83e
+# specgen: sha256=c0bb07173c56ecd6d8b9872e4565e10e1a727910f2d3d25625e26ca19bbe1c9a
 """Bit flipping ready for training."""
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ __all__ = [
 
 
 class BitFlipTrainParams(NamedTuple):
-    """Constructor keywords of `BitFlipTrain`."""
+    """Constructor keywords of `BitFlipTrain`, which says what they are."""
 
     max_steps: int = 12
-    """the length at which an episode is truncated"""
 
 
 class BitFlipTrainRoot(NamedTuple):
@@ -142,7 +141,6 @@ class BitFlipTrain(GeneratedEnv["BitFlipTrainData", "BitFlipTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=0.0, high=1.0, shape=(12,), dtype=torch.float32),
             achieved_goal=Bounded(low=0.0, high=1.0, shape=(12,), dtype=torch.float32),
@@ -157,7 +155,6 @@ class BitFlipTrain(GeneratedEnv["BitFlipTrainData", "BitFlipTrainSpecs"]):
             observation=observation,
             state=observation.select("bits", "goal", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> BitFlipTrainRoot:
@@ -178,17 +175,6 @@ class BitFlipTrain(GeneratedEnv["BitFlipTrainData", "BitFlipTrainSpecs"]):
             "achieved_goal": observed.achieved_goal,
             "desired_goal": observed.desired_goal,
             **root._asdict(),
-        }
-
-    def _next_entries(
-        self, root: BitFlipTrainRoot, actions: tuple[Tensor, ...], next_: BitFlipTrainNext
-    ) -> dict[str, Any]:
-        observed = bit_flip_observe(next_.bits, next_.goal)
-        return {
-            "observation": observed.observation,
-            "achieved_goal": observed.achieved_goal,
-            "desired_goal": observed.desired_goal,
-            **next_._asdict(),
         }
 
     def _unfused(self) -> Unfused:

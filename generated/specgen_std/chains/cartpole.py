@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d139fd85088332291f419a2ca0ff5fe4ae7529e1defb85246bb8839fe5d13c63
+# specgen: sha256=0eb1cd82232f672b7c7291008e040a17638c44973e6387e986d2f00eec38f152
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -44,26 +44,17 @@ __all__ = [
 
 
 class CartPoleTrainParams(NamedTuple):
-    """Constructor keywords of `CartPoleTrain`."""
+    """Constructor keywords of `CartPoleTrain`, which says what they are."""
 
     gravity: float = 9.8
-    """m/s²"""
     masscart: float = 1.0
-    """mass of the cart in kg"""
     masspole: float = 0.1
-    """mass of the pole in kg"""
     length: float = 0.5
-    """half the length of the pole in m"""
     force_mag: float = 10.0
-    """force of a push in N"""
     tau: float = 0.02
-    """seconds between two steps"""
     theta_threshold: float = 0.20943951023931953
-    """angle in rad at which the episode ends"""
     x_threshold: float = 2.4
-    """distance in m at which the episode ends"""
     max_steps: int = 500
-    """the length at which an episode is truncated"""
 
 
 class CartPoleTrainRoot(NamedTuple):
@@ -207,13 +198,10 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
-                low=[-4.8, -math.inf, -0.41887902, -math.inf],
-                high=[4.8, math.inf, 0.41887902, math.inf],
-                shape=(4,),
-                dtype=torch.float32,
+                low=[-4.8, -math.inf, -0.41887902, -math.inf], high=[4.8, math.inf, 0.41887902, math.inf],
+                shape=(4,), dtype=torch.float32,
             ),
             x=Unbounded(shape=(), dtype=torch.float32),
             x_dot=Unbounded(shape=(), dtype=torch.float32),
@@ -228,7 +216,6 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
             observation=observation,
             state=observation.select("x", "x_dot", "theta", "theta_dot", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> CartPoleTrainRoot:
@@ -248,14 +235,6 @@ class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
         return {
             "observation": cart_pole_observe(root.x, root.x_dot, root.theta, root.theta_dot),
             **root._asdict(),
-        }
-
-    def _next_entries(
-        self, root: CartPoleTrainRoot, actions: tuple[Tensor, ...], next_: CartPoleTrainNext
-    ) -> dict[str, Any]:
-        return {
-            "observation": cart_pole_observe(next_.x, next_.x_dot, next_.theta, next_.theta_dot),
-            **next_._asdict(),
         }
 
     def _picture(self, root: CartPoleTrainRoot) -> Picture:
@@ -408,12 +387,10 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-2.4000000953674316, -math.inf, -1.0471975803375244, -math.inf],
-                high=[2.4000000953674316, math.inf, 1.0471975803375244, math.inf],
-                shape=(4,),
+                high=[2.4000000953674316, math.inf, 1.0471975803375244, math.inf], shape=(4,),
                 dtype=torch.float32,
             ),
             is_init=Categorical(2, shape=(1,), dtype=torch.bool),
@@ -425,7 +402,6 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             observation=observation,
             state=observation.select("step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _advance(self, root: CartPoleGymTrainRoot, actions: tuple[Tensor, ...]) -> CartPoleGymTrainNext:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c7cd46ffa3b2978ab0ebe310f6b6b01a5c42e47c1da8d38f1a4592512294a59
+# specgen: sha256=da39f40edb78e1fb5074aa298f8072f00b26e85afb7196dc3066b3c39cd75cce
 """Frozen lake ready for training."""
 
 from __future__ import annotations
@@ -39,14 +39,11 @@ __all__ = [
 
 
 class FrozenLakeTrainParams(NamedTuple):
-    """Constructor keywords of `FrozenLakeTrain`."""
+    """Constructor keywords of `FrozenLakeTrain`, which says what they are."""
 
     is_slippery: bool = True
-    """whether a step may go to the side of where it is meant to"""
     success_rate: float = 0.3333333333333333
-    """how often a step on slippery ice does not"""
     max_steps: int = 100
-    """the length at which an episode is truncated"""
 
 
 class FrozenLakeTrainRoot(NamedTuple):
@@ -170,7 +167,6 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(16, shape=(), dtype=torch.int64),
             cell=Categorical(16, shape=(), dtype=torch.int64),
@@ -183,7 +179,6 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
             observation=observation,
             state=observation.select("cell", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> FrozenLakeTrainRoot:
@@ -199,11 +194,6 @@ class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]
 
     def _root_entries(self, root: FrozenLakeTrainRoot) -> dict[str, Any]:
         return {"observation": frozen_lake_observe(root.cell), **root._asdict()}
-
-    def _next_entries(
-        self, root: FrozenLakeTrainRoot, actions: tuple[Tensor, ...], next_: FrozenLakeTrainNext
-    ) -> dict[str, Any]:
-        return {"observation": frozen_lake_observe(next_.cell), **next_._asdict()}
 
     def _picture(self, root: FrozenLakeTrainRoot) -> Picture:
         return frozen_lake_picture(frozen_lake_render(self.env_consts, root.cell))

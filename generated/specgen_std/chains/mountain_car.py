@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a1206e6028bc97a2b8372d17e25e74bf0dbd5fab77976ce3b6b2f1918bd1c35
+# specgen: sha256=3f9c2e97766478ce9e56fde760b6efdc7207d0e65dc42f35e94bcf4500ba26f8
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -49,18 +49,13 @@ __all__ = [
 
 
 class MountainCarTrainParams(NamedTuple):
-    """Constructor keywords of `MountainCarTrain`."""
+    """Constructor keywords of `MountainCarTrain`, which says what they are."""
 
     force: float = 0.001
-    """acceleration of a push"""
     gravity: float = 0.0025
-    """pull of the slope"""
     goal_position: float = 0.5
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
     max_steps: int = 200
-    """the length at which an episode is truncated"""
 
 
 class MountainCarTrainRoot(NamedTuple):
@@ -182,7 +177,6 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -196,7 +190,6 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
             observation=observation,
             state=observation.select("position", "velocity", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarTrainRoot:
@@ -214,11 +207,6 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
     def _root_entries(self, root: MountainCarTrainRoot) -> dict[str, Any]:
         return {"observation": mountain_car_observe(root.position, root.velocity), **root._asdict()}
 
-    def _next_entries(
-        self, root: MountainCarTrainRoot, actions: tuple[Tensor, ...], next_: MountainCarTrainNext
-    ) -> dict[str, Any]:
-        return {"observation": mountain_car_observe(next_.position, next_.velocity), **next_._asdict()}
-
     def _picture(self, root: MountainCarTrainRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.env_params, root.position))
 
@@ -229,18 +217,13 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
 
 
 class MountainCarScaledParams(NamedTuple):
-    """Constructor keywords of `MountainCarScaled`."""
+    """Constructor keywords of `MountainCarScaled`, which says what they are."""
 
     force: float = 0.001
-    """acceleration of a push"""
     gravity: float = 0.0025
-    """pull of the slope"""
     goal_position: float = 0.5
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
     max_steps: int = 200
-    """the length at which an episode is truncated"""
 
 
 class MountainCarScaledConsts(NamedTuple):
@@ -391,12 +374,9 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
-                low=[-1.000000238418579, -1.0],
-                high=[0.9999996423721313, 1.0],
-                shape=(2,),
+                low=[-1.000000238418579, -1.0], high=[0.9999996423721313, 1.0], shape=(2,),
                 dtype=torch.float32,
             ),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -410,7 +390,6 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
             observation=observation,
             state=observation.select("position", "velocity", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarScaledRoot:
@@ -431,14 +410,6 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
             **root._asdict(),
         }
 
-    def _next_entries(
-        self, root: MountainCarScaledRoot, actions: tuple[Tensor, ...], next_: MountainCarScaledNext
-    ) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_scaled_observe(self.consts, next_.position, next_.velocity),
-            **next_._asdict(),
-        }
-
     def _picture(self, root: MountainCarScaledRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.env_params, root.position))
 
@@ -455,16 +426,12 @@ class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledS
 
 
 class MountainCarContinuousTrainParams(NamedTuple):
-    """Constructor keywords of `MountainCarContinuousTrain`."""
+    """Constructor keywords of `MountainCarContinuousTrain`, which says what they are."""
 
     power: float = 0.0015
-    """acceleration at full strength"""
     goal_position: float = 0.45
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
     max_steps: int = 999
-    """the length at which an episode is truncated"""
 
 
 class MountainCarContinuousTrainRoot(NamedTuple):
@@ -589,7 +556,6 @@ class MountainCarContinuousTrain(
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -603,7 +569,6 @@ class MountainCarContinuousTrain(
             observation=observation,
             state=observation.select("position", "velocity", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarContinuousTrainRoot:
@@ -626,15 +591,6 @@ class MountainCarContinuousTrain(
             **root._asdict(),
         }
 
-    def _next_entries(
-        self, root: MountainCarContinuousTrainRoot, actions: tuple[Tensor, ...],
-        next_: MountainCarContinuousTrainNext,
-    ) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
-            **next_._asdict(),
-        }
-
     def _picture(self, root: MountainCarContinuousTrainRoot) -> Picture:
         return mountain_car_continuous_picture(mountain_car_continuous_render(self.env_params, root.position))
 
@@ -645,16 +601,12 @@ class MountainCarContinuousTrain(
 
 
 class MountainCarContinuousHeldParams(NamedTuple):
-    """Constructor keywords of `MountainCarContinuousHeld`."""
+    """Constructor keywords of `MountainCarContinuousHeld`, which says what they are."""
 
     power: float = 0.0015
-    """acceleration at full strength"""
     goal_position: float = 0.45
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
     max_steps: int = 125
-    """the length at which an episode is truncated"""
 
 
 class MountainCarContinuousHeldRoot(NamedTuple):
@@ -794,7 +746,6 @@ class MountainCarContinuousHeld(
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -808,7 +759,6 @@ class MountainCarContinuousHeld(
             observation=observation,
             state=observation.select("position", "velocity", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarContinuousHeldRoot:
@@ -829,15 +779,6 @@ class MountainCarContinuousHeld(
         return {
             "observation": mountain_car_continuous_observe(root.position, root.velocity),
             **root._asdict(),
-        }
-
-    def _next_entries(
-        self, root: MountainCarContinuousHeldRoot, actions: tuple[Tensor, ...],
-        next_: MountainCarContinuousHeldNext,
-    ) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
-            **next_._asdict(),
         }
 
     def _picture(self, root: MountainCarContinuousHeldRoot) -> Picture:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7e74e8ec6317d3324f0c980caca42fc86638be385f725ab6d6768778d04cf6b7
+# specgen: sha256=d8f940f02a3908504c9f14f64f18b34ca417b8e2d761679d4be763d828f420f9
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -42,18 +42,13 @@ __all__ = [
 
 
 class PendulumTrainParams(NamedTuple):
-    """Constructor keywords of `PendulumTrain`."""
+    """Constructor keywords of `PendulumTrain`, which says what they are."""
 
     g: float = 10.0
-    """gravity in m/s²"""
     m: float = 1.0
-    """mass in kg"""
     l: float = 1.0
-    """length in m"""
     dt: float = 0.05
-    """seconds between two steps"""
     max_steps: int = 200
-    """the length at which an episode is truncated"""
 
 
 class PendulumTrainRoot(NamedTuple):
@@ -176,7 +171,6 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
@@ -192,7 +186,6 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
             observation=observation,
             state=observation.select("th", "thdot", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> PendulumTrainRoot:
@@ -209,11 +202,6 @@ class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     def _root_entries(self, root: PendulumTrainRoot) -> dict[str, Any]:
         return {"observation": pendulum_observe(root.th, root.thdot), **root._asdict()}
-
-    def _next_entries(
-        self, root: PendulumTrainRoot, actions: tuple[Tensor, ...], next_: PendulumTrainNext
-    ) -> dict[str, Any]:
-        return {"observation": pendulum_observe(next_.th, next_.thdot), **next_._asdict()}
 
     def _picture(self, root: PendulumTrainRoot) -> Picture:
         return pendulum_picture(pendulum_render(self.env_params, root.th))
@@ -340,7 +328,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
@@ -354,7 +341,6 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             observation=observation,
             state=observation.select("step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _advance(self, root: PendulumGymTrainRoot, actions: tuple[Tensor, ...]) -> PendulumGymTrainNext:

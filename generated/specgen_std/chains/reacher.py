@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cbd970ad6a246c5180ecf5c165725adbb8742445a9c73ad98b2fdeca6b701d4f
+# specgen: sha256=bbfc1e14c8850215860a05b66b088cf9ec3f78d906d9bf8e8ef81dc556c82e66
 """The reacher ready for training."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
-from specgen_runtime.specs import Bounded, Categorical, Composite, MultiCategorical, Unbounded
+from specgen_runtime.specs import Bounded, Composite, MultiCategorical, Unbounded
 from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.reacher import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.specs import Categorical
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
@@ -39,18 +40,13 @@ __all__ = [
 
 
 class ReacherChoicesParams(NamedTuple):
-    """Constructor keywords of `ReacherChoices`."""
+    """Constructor keywords of `ReacherChoices`, which says what they are."""
 
     dt: float = 0.05
-    """seconds between two steps"""
     power: float = 20.0
-    """acceleration at full strength in rad/s²"""
     friction: float = 2.0
-    """how fast velocities fall where no motor turns, in 1/s"""
     cost: float = 0.05
-    """of a step in which all motors run at full strength"""
     max_steps: int = 50
-    """the length at which an episode is truncated"""
 
 
 class ReacherChoicesConsts(NamedTuple):
@@ -201,7 +197,6 @@ class ReacherChoices(RenderedEnv["ReacherChoicesData", "ReacherChoicesSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Unbounded(shape=(13,), dtype=torch.float32),
             angle=Unbounded(shape=(3,), dtype=torch.float32),
@@ -215,7 +210,6 @@ class ReacherChoices(RenderedEnv["ReacherChoicesData", "ReacherChoicesSpecs"]):
             observation=observation,
             state=observation.select("angle", "velocity", "target", "step_count", "episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> ReacherChoicesRoot:
@@ -233,11 +227,6 @@ class ReacherChoices(RenderedEnv["ReacherChoicesData", "ReacherChoicesSpecs"]):
 
     def _root_entries(self, root: ReacherChoicesRoot) -> dict[str, Any]:
         return {"observation": reacher_observe(root.angle, root.velocity, root.target), **root._asdict()}
-
-    def _next_entries(
-        self, root: ReacherChoicesRoot, actions: tuple[Tensor, ...], next_: ReacherChoicesNext
-    ) -> dict[str, Any]:
-        return {"observation": reacher_observe(next_.angle, next_.velocity, next_.target), **next_._asdict()}
 
     def _picture(self, root: ReacherChoicesRoot) -> Picture:
         return reacher_picture(reacher_render(root.angle, root.target))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=da1324a4a00ac7aac4eba34ad6c806c2c4aac52229f13f255eb085abbcc42ed3
+# specgen: sha256=87cb167a18900e8d7c6dfafa4f49a74ad20cc19f412bfbdc1678dc64c8c525a1
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -40,18 +40,13 @@ __all__ = [
 
 
 class SimpleTagTrainParams(NamedTuple):
-    """Constructor keywords of `SimpleTagTrain`."""
+    """Constructor keywords of `SimpleTagTrain`, which says what they are."""
 
     dt: float = 0.1
-    """time between steps"""
     damping: float = 0.25
-    """share of its velocity that a particle loses in a step"""
     contact_force: float = 100.0
-    """how hard overlapping particles are pushed apart"""
     contact_margin: float = 0.001
-    """how soft their edges are"""
     max_steps: int = 25
-    """the length at which an episode is truncated"""
 
 
 class SimpleTagTrainRoot(NamedTuple):

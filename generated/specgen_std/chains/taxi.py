@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed31cd327808ed10fc2efe15c2c0e92ac2c8325237db8b4729303c2168699cca
+# specgen: sha256=882e9d77f4b2320f56ff1210ec81a3601b3e48dcb4f2f5faa5c8f21125e3cf17
 """Taxi ready for training."""
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ __all__ = [
 
 
 class TaxiTrainParams(NamedTuple):
-    """Constructor keywords of `TaxiTrain`."""
+    """Constructor keywords of `TaxiTrain`, which says what they are."""
 
     max_steps: int = 200
-    """the length at which an episode is truncated"""
 
 
 class TaxiTrainRoot(NamedTuple):
@@ -194,7 +193,6 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(500, shape=(), dtype=torch.int64),
             row=Bounded(low=0, high=4, shape=(), dtype=torch.int64),
@@ -212,7 +210,6 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
                 "row", "column", "passenger", "destination", "step_count", "episode_reward"
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> TaxiTrainRoot:
@@ -232,14 +229,6 @@ class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
         return {
             "observation": taxi_observe(root.row, root.column, root.passenger, root.destination),
             **root._asdict(),
-        }
-
-    def _next_entries(
-        self, root: TaxiTrainRoot, actions: tuple[Tensor, ...], next_: TaxiTrainNext
-    ) -> dict[str, Any]:
-        return {
-            "observation": taxi_observe(next_.row, next_.column, next_.passenger, next_.destination),
-            **next_._asdict(),
         }
 
     def _picture(self, root: TaxiTrainRoot) -> Picture:

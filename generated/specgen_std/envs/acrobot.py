@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=375a582cf3df8dc9e0a078c083b51daf0a951ea4ac4a6ec376e0bee7c65af218
+# specgen: sha256=1e582cc0c05c942f17887bfddbe92f1cdba1229e6dfdd1144923b2a16e23a513
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -36,24 +36,16 @@ __all__ = [
 
 
 class AcrobotParams(NamedTuple):
-    """Constructor keywords of `Acrobot`."""
+    """Constructor keywords of `Acrobot`, which says what they are."""
 
     dt: float = 0.2
-    """seconds between two steps"""
     link_length_1: float = 1.0
-    """m"""
     link_mass_1: float = 1.0
-    """kg"""
     link_mass_2: float = 1.0
-    """kg"""
     link_com_pos_1: float = 0.5
-    """centre of mass of the first link in m from its joint"""
     link_com_pos_2: float = 0.5
-    """centre of mass of the second link in m from its joint"""
     link_moi: float = 1.0
-    """moment of inertia of either link"""
     gravity: float = 9.8
-    """m/s²"""
 
 
 class AcrobotRoot(NamedTuple):
@@ -309,13 +301,10 @@ class Acrobot(RenderedEnv["AcrobotData", "AcrobotSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -1.0, -1.0, -12.566371, -28.274334],
-                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334],
-                shape=(6,),
-                dtype=torch.float32,
+                high=[1.0, 1.0, 1.0, 1.0, 12.566371, 28.274334], shape=(6,), dtype=torch.float32,
             ),
             theta1=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
             theta2=Bounded(low=-3.1415927, high=3.1415927, shape=(), dtype=torch.float32),
@@ -327,7 +316,6 @@ class Acrobot(RenderedEnv["AcrobotData", "AcrobotSpecs"]):
             observation=observation,
             state=observation.select("theta1", "theta2", "dtheta1", "dtheta2"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> AcrobotRoot:
@@ -349,11 +337,7 @@ class Acrobot(RenderedEnv["AcrobotData", "AcrobotSpecs"]):
     def _next_entries(
         self, root: AcrobotRoot, actions: tuple[Tensor, ...], next_: AcrobotNext
     ) -> dict[str, Any]:
-        return {
-            "observation": acrobot_observe(next_.theta1, next_.theta2, next_.dtheta1, next_.dtheta2),
-            **next_._asdict(),
-            "reward": acrobot_reward(next_.terminated),
-        }
+        return {**self._root_entries(next_), "reward": acrobot_reward(next_.terminated)}
 
     def _picture(self, root: AcrobotRoot) -> Picture:
         return acrobot_picture(acrobot_render(self.params, root.theta1, root.theta2))
@@ -405,19 +389,16 @@ class AcrobotGym(GeneratedGymEnv["AcrobotGymData", "AcrobotGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
             observation=Composite(
                 observation=Bounded(
                     low=[-1.0, -1.0, -1.0, -1.0, -12.566370964050293, -28.274333953857422],
-                    high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422],
-                    shape=(6,),
+                    high=[1.0, 1.0, 1.0, 1.0, 12.566370964050293, 28.274333953857422], shape=(6,),
                     dtype=torch.float32,
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 

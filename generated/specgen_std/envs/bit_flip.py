@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8463b3bd9140020c4d1afae5e36fc5cdc808b0b50a9e455caa9b5d05e875c999
+# specgen: sha256=e2b563f4091b945d8a94bb64cbd055457f171817c68ef9a170fb66c795683928
 """Flip bits until they are those of the goal, which is drawn for each episode."""
 
 from __future__ import annotations
@@ -144,7 +144,6 @@ class BitFlip(GeneratedEnv["BitFlipData", "BitFlipSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=0.0, high=1.0, shape=(12,), dtype=torch.float32),
             achieved_goal=Bounded(low=0.0, high=1.0, shape=(12,), dtype=torch.float32),
@@ -157,7 +156,6 @@ class BitFlip(GeneratedEnv["BitFlipData", "BitFlipSpecs"]):
             observation=observation,
             state=observation.select("bits", "goal"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> BitFlipRoot:
@@ -181,14 +179,7 @@ class BitFlip(GeneratedEnv["BitFlipData", "BitFlipSpecs"]):
     def _next_entries(
         self, root: BitFlipRoot, actions: tuple[Tensor, ...], next_: BitFlipNext
     ) -> dict[str, Any]:
-        observed = bit_flip_observe(next_.bits, next_.goal)
-        return {
-            "observation": observed.observation,
-            "achieved_goal": observed.achieved_goal,
-            "desired_goal": observed.desired_goal,
-            **next_._asdict(),
-            "reward": bit_flip_reward(next_.terminated),
-        }
+        return {**self._root_entries(next_), "reward": bit_flip_reward(next_.terminated)}
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2fedc0778f7910e0005de0cf05296553d1600e89fbcfd73cbd87a3f1a5dff746
+# specgen: sha256=632f66e72191d17839c76c2da1a1cb6907c9d73a2f374e73d81675f098f2e48f
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -35,24 +35,16 @@ __all__ = [
 
 
 class CartPoleParams(NamedTuple):
-    """Constructor keywords of `CartPole`."""
+    """Constructor keywords of `CartPole`, which says what they are."""
 
     gravity: float = 9.8
-    """m/s²"""
     masscart: float = 1.0
-    """mass of the cart in kg"""
     masspole: float = 0.1
-    """mass of the pole in kg"""
     length: float = 0.5
-    """half the length of the pole in m"""
     force_mag: float = 10.0
-    """force of a push in N"""
     tau: float = 0.02
-    """seconds between two steps"""
     theta_threshold: float = 0.20943951023931953
-    """angle in rad at which the episode ends"""
     x_threshold: float = 2.4
-    """distance in m at which the episode ends"""
 
 
 class CartPoleRoot(NamedTuple):
@@ -269,13 +261,10 @@ class CartPole(RenderedEnv["CartPoleData", "CartPoleSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
-                low=[-4.8, -math.inf, -0.41887902, -math.inf],
-                high=[4.8, math.inf, 0.41887902, math.inf],
-                shape=(4,),
-                dtype=torch.float32,
+                low=[-4.8, -math.inf, -0.41887902, -math.inf], high=[4.8, math.inf, 0.41887902, math.inf],
+                shape=(4,), dtype=torch.float32,
             ),
             x=Unbounded(shape=(), dtype=torch.float32),
             x_dot=Unbounded(shape=(), dtype=torch.float32),
@@ -287,7 +276,6 @@ class CartPole(RenderedEnv["CartPoleData", "CartPoleSpecs"]):
             observation=observation,
             state=observation.select("x", "x_dot", "theta", "theta_dot"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> CartPoleRoot:
@@ -309,11 +297,7 @@ class CartPole(RenderedEnv["CartPoleData", "CartPoleSpecs"]):
     def _next_entries(
         self, root: CartPoleRoot, actions: tuple[Tensor, ...], next_: CartPoleNext
     ) -> dict[str, Any]:
-        return {
-            "observation": cart_pole_observe(next_.x, next_.x_dot, next_.theta, next_.theta_dot),
-            **next_._asdict(),
-            "reward": cart_pole_reward(next_.terminated),
-        }
+        return {**self._root_entries(next_), "reward": cart_pole_reward(next_.terminated)}
 
     def _picture(self, root: CartPoleRoot) -> Picture:
         return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
@@ -365,19 +349,16 @@ class CartPoleGym(GeneratedGymEnv["CartPoleGymData", "CartPoleGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(2, shape=(), dtype=torch.int64)),
             observation=Composite(
                 observation=Bounded(
                     low=[-4.800000190734863, -math.inf, -0.41887903213500977, -math.inf],
-                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf],
-                    shape=(4,),
+                    high=[4.800000190734863, math.inf, 0.41887903213500977, math.inf], shape=(4,),
                     dtype=torch.float32,
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 

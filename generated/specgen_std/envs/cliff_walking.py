@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4187a6761c19eedae407891bbe8c740abad4339105904405023da2cde1ce6ddf
+# specgen: sha256=95029e1cd461503d54954d0902c2fb9e1e460ee9d2e66cff1d35903a3f74aa8e
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ __all__ = [
 
 
 class CliffWalkingParams(NamedTuple):
-    """Constructor keywords of `CliffWalking`."""
+    """Constructor keywords of `CliffWalking`, which says what they are."""
 
     is_slippery: bool = False
-    """whether two of three steps go to the side of where they are meant to"""
 
 
 class CliffWalkingConsts(NamedTuple):
@@ -203,7 +202,6 @@ class CliffWalking(RenderedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(48, shape=(), dtype=torch.int64),
             cell=Categorical(48, shape=(), dtype=torch.int64),
@@ -213,7 +211,6 @@ class CliffWalking(RenderedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
             observation=observation,
             state=observation.select("cell"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> CliffWalkingRoot:
@@ -226,11 +223,6 @@ class CliffWalking(RenderedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
 
     def _root_entries(self, root: CliffWalkingRoot) -> dict[str, Any]:
         return {"observation": cliff_walking_observe(root.cell), **root._asdict()}
-
-    def _next_entries(
-        self, root: CliffWalkingRoot, actions: tuple[Tensor, ...], next_: CliffWalkingNext
-    ) -> dict[str, Any]:
-        return {"observation": cliff_walking_observe(next_.cell), **next_._asdict()}
 
     def _picture(self, root: CliffWalkingRoot) -> Picture:
         return cliff_walking_picture(cliff_walking_render(root.cell))

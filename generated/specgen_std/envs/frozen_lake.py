@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=13a09030fcd0d5fe42477e38fccb7fea507428ee01d9a4c12212fccd5c68156d
+# specgen: sha256=c0fa7959db1edc62fd19447ad60655555cc7832f9d5e6de8895a9acb1ba478e9
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ __all__ = [
 
 
 class FrozenLakeParams(NamedTuple):
-    """Constructor keywords of `FrozenLake`."""
+    """Constructor keywords of `FrozenLake`, which says what they are."""
 
     is_slippery: bool = True
-    """whether a step may go to the side of where it is meant to"""
     success_rate: float = 0.3333333333333333
-    """how often a step on slippery ice does not"""
 
 
 class FrozenLakeConsts(NamedTuple):
@@ -240,7 +238,6 @@ class FrozenLake(RenderedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(16, shape=(), dtype=torch.int64),
             cell=Categorical(16, shape=(), dtype=torch.int64),
@@ -250,7 +247,6 @@ class FrozenLake(RenderedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
             observation=observation,
             state=observation.select("cell"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> FrozenLakeRoot:
@@ -267,23 +263,17 @@ class FrozenLake(RenderedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     def _next_entries(
         self, root: FrozenLakeRoot, actions: tuple[Tensor, ...], next_: FrozenLakeNext
     ) -> dict[str, Any]:
-        return {
-            "observation": frozen_lake_observe(next_.cell),
-            **next_._asdict(),
-            "reward": frozen_lake_reward(self.consts, root.cell, next_.cell),
-        }
+        return {**self._root_entries(next_), "reward": frozen_lake_reward(self.consts, root.cell, next_.cell)}
 
     def _picture(self, root: FrozenLakeRoot) -> Picture:
         return frozen_lake_picture(frozen_lake_render(self.consts, root.cell))
 
 
 class FrozenLake8x8Params(NamedTuple):
-    """Constructor keywords of `FrozenLake8x8`."""
+    """Constructor keywords of `FrozenLake8x8`, which says what they are."""
 
     is_slippery: bool = True
-    """whether a step may go to the side of where it is meant to"""
     success_rate: float = 0.3333333333333333
-    """how often a step on slippery ice does not"""
 
 
 class FrozenLake8x8Consts(NamedTuple):
@@ -553,7 +543,6 @@ class FrozenLake8x8(RenderedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(64, shape=(), dtype=torch.int64),
             cell=Categorical(64, shape=(), dtype=torch.int64),
@@ -563,7 +552,6 @@ class FrozenLake8x8(RenderedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
             observation=observation,
             state=observation.select("cell"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> FrozenLake8x8Root:
@@ -581,8 +569,7 @@ class FrozenLake8x8(RenderedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
         self, root: FrozenLake8x8Root, actions: tuple[Tensor, ...], next_: FrozenLake8x8Next
     ) -> dict[str, Any]:
         return {
-            "observation": frozen_lake8x8_observe(next_.cell),
-            **next_._asdict(),
+            **self._root_entries(next_),
             "reward": frozen_lake8x8_reward(self.consts, root.cell, next_.cell),
         }
 

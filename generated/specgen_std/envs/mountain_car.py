@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=faba6c3134ca10dbc9bcf9256a2f202b24958d34fd9d5a8dccadb17167702367
+# specgen: sha256=704f12504434f4a7b0c4b4aa0756f79381f44c70c7216c1942aa489d8241373a
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -39,16 +39,12 @@ __all__ = [
 
 
 class MountainCarParams(NamedTuple):
-    """Constructor keywords of `MountainCar`."""
+    """Constructor keywords of `MountainCar`, which says what they are."""
 
     force: float = 0.001
-    """acceleration of a push"""
     gravity: float = 0.0025
-    """pull of the slope"""
     goal_position: float = 0.5
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
 
 
 class MountainCarRoot(NamedTuple):
@@ -264,7 +260,6 @@ class MountainCar(RenderedEnv["MountainCarData", "MountainCarSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -275,7 +270,6 @@ class MountainCar(RenderedEnv["MountainCarData", "MountainCarSpecs"]):
             observation=observation,
             state=observation.select("position", "velocity"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarRoot:
@@ -293,25 +287,18 @@ class MountainCar(RenderedEnv["MountainCarData", "MountainCarSpecs"]):
     def _next_entries(
         self, root: MountainCarRoot, actions: tuple[Tensor, ...], next_: MountainCarNext
     ) -> dict[str, Any]:
-        return {
-            "observation": mountain_car_observe(next_.position, next_.velocity),
-            **next_._asdict(),
-            "reward": mountain_car_reward(next_.terminated),
-        }
+        return {**self._root_entries(next_), "reward": mountain_car_reward(next_.terminated)}
 
     def _picture(self, root: MountainCarRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.params, root.position))
 
 
 class MountainCarContinuousParams(NamedTuple):
-    """Constructor keywords of `MountainCarContinuous`."""
+    """Constructor keywords of `MountainCarContinuous`, which says what they are."""
 
     power: float = 0.0015
-    """acceleration at full strength"""
     goal_position: float = 0.45
-    """position on the right hill that counts as arrival"""
     goal_velocity: float = 0.0
-    """least velocity at the goal"""
 
 
 class MountainCarContinuousRoot(NamedTuple):
@@ -528,7 +515,6 @@ class MountainCarContinuous(RenderedEnv["MountainCarContinuousData", "MountainCa
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
             position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
@@ -539,7 +525,6 @@ class MountainCarContinuous(RenderedEnv["MountainCarContinuousData", "MountainCa
             observation=observation,
             state=observation.select("position", "velocity"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> MountainCarContinuousRoot:
@@ -563,8 +548,7 @@ class MountainCarContinuous(RenderedEnv["MountainCarContinuousData", "MountainCa
         self, root: MountainCarContinuousRoot, actions: tuple[Tensor, ...], next_: MountainCarContinuousNext
     ) -> dict[str, Any]:
         return {
-            "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
-            **next_._asdict(),
+            **self._root_entries(next_),
             "reward": mountain_car_continuous_reward(actions[0], next_.terminated),
         }
 
@@ -618,19 +602,15 @@ class MountainCarGym(GeneratedGymEnv["MountainCarGymData", "MountainCarGymSpecs"
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
             observation=Composite(
                 observation=Bounded(
                     low=[-1.2000000476837158, -0.07000000029802322],
-                    high=[0.6000000238418579, 0.07000000029802322],
-                    shape=(2,),
-                    dtype=torch.float32,
+                    high=[0.6000000238418579, 0.07000000029802322], shape=(2,), dtype=torch.float32,
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 
@@ -682,19 +662,15 @@ class MountainCarContinuousGym(
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
             observation=Composite(
                 observation=Bounded(
                     low=[-1.2000000476837158, -0.07000000029802322],
-                    high=[0.6000000238418579, 0.07000000029802322],
-                    shape=(2,),
-                    dtype=torch.float32,
+                    high=[0.6000000238418579, 0.07000000029802322], shape=(2,), dtype=torch.float32,
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94295b798f54d7cf07acad3da2c2b553b0a9eedb773cc6a43af846931ae67db8
+# specgen: sha256=bd889d2f6b30db8a7fc1f27df14a650e42d30536fc7625deacbd3796a1d4c060
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
-from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32
     from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.specs import Categorical
     from specgen_runtime.typed import (
         Dones, NoState, Observations, OneAction, OneReward, States, TypedTensorDict,
     )
@@ -35,16 +36,12 @@ __all__ = [
 
 
 class PendulumParams(NamedTuple):
-    """Constructor keywords of `Pendulum`."""
+    """Constructor keywords of `Pendulum`, which says what they are."""
 
     g: float = 10.0
-    """gravity in m/s²"""
     m: float = 1.0
-    """mass in kg"""
     l: float = 1.0
-    """length in m"""
     dt: float = 0.05
-    """seconds between two steps"""
 
 
 class PendulumRoot(NamedTuple):
@@ -211,7 +208,6 @@ class Pendulum(RenderedEnv["PendulumData", "PendulumSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
@@ -224,7 +220,6 @@ class Pendulum(RenderedEnv["PendulumData", "PendulumSpecs"]):
             observation=observation,
             state=observation.select("th", "thdot"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> PendulumRoot:
@@ -242,11 +237,7 @@ class Pendulum(RenderedEnv["PendulumData", "PendulumSpecs"]):
     def _next_entries(
         self, root: PendulumRoot, actions: tuple[Tensor, ...], next_: PendulumNext
     ) -> dict[str, Any]:
-        return {
-            "observation": pendulum_observe(next_.th, next_.thdot),
-            **next_._asdict(),
-            "reward": pendulum_reward(root.th, root.thdot, actions[0]),
-        }
+        return {**self._root_entries(next_), "reward": pendulum_reward(root.th, root.thdot, actions[0])}
 
     def _picture(self, root: PendulumRoot) -> Picture:
         return pendulum_picture(pendulum_render(self.params, root.th))
@@ -298,7 +289,6 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32)),
             observation=Composite(
@@ -307,7 +297,6 @@ class PendulumGym(GeneratedGymEnv["PendulumGymData", "PendulumGymSpecs"]):
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 

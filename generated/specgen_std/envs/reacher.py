@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a33d80d3f28fd2eccc256b59368842370bf238e24a2f0fb60c21473f733acb22
+# specgen: sha256=e08db1fbfb0d1ccae31613dbc312106cb0a7011e8f3574e516bb012b881e537e
 """Move the free end of an arm of several joints to a place in its reach."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.functional import vector_norm
-from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
+from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32
     from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.specs import Categorical
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
@@ -33,16 +34,12 @@ __all__ = [
 
 
 class ReacherParams(NamedTuple):
-    """Constructor keywords of `Reacher`."""
+    """Constructor keywords of `Reacher`, which says what they are."""
 
     dt: float = 0.05
-    """seconds between two steps"""
     power: float = 20.0
-    """acceleration at full strength in rad/s²"""
     friction: float = 2.0
-    """how fast velocities fall where no motor turns, in 1/s"""
     cost: float = 0.05
-    """of a step in which all motors run at full strength"""
 
 
 class ReacherRoot(NamedTuple):
@@ -248,7 +245,6 @@ class Reacher(RenderedEnv["ReacherData", "ReacherSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Unbounded(shape=(13,), dtype=torch.float32),
             angle=Unbounded(shape=(3,), dtype=torch.float32),
@@ -260,7 +256,6 @@ class Reacher(RenderedEnv["ReacherData", "ReacherSpecs"]):
             observation=observation,
             state=observation.select("angle", "velocity", "target"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> ReacherRoot:
@@ -280,8 +275,7 @@ class Reacher(RenderedEnv["ReacherData", "ReacherSpecs"]):
         self, root: ReacherRoot, actions: tuple[Tensor, ...], next_: ReacherNext
     ) -> dict[str, Any]:
         return {
-            "observation": reacher_observe(next_.angle, next_.velocity, next_.target),
-            **next_._asdict(),
+            **self._root_entries(next_),
             "reward": reacher_reward(self.params, actions[0], next_.angle, next_.target),
         }
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a09043ac2c669b3220a01c83a0af2555d27895b7db0bac73ef5bdb208fbb6758
+# specgen: sha256=351a6a59dc5152b2e334cfbd8cf36e0a8746c7e4936a7cbf7e724038a4b1a310
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -39,16 +39,12 @@ __all__ = [
 
 
 class SimpleTagParams(NamedTuple):
-    """Constructor keywords of `SimpleTag`."""
+    """Constructor keywords of `SimpleTag`, which says what they are."""
 
     dt: float = 0.1
-    """time between steps"""
     damping: float = 0.25
-    """share of its velocity that a particle loses in a step"""
     contact_force: float = 100.0
-    """how hard overlapping particles are pushed apart"""
     contact_margin: float = 0.001
-    """how soft their edges are"""
 
 
 class SimpleTagConsts(NamedTuple):

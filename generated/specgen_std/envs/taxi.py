@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7a979f9d2cd8cce0c813a9896a1088f136424c2f671891303eaaaa4338aca817
+# specgen: sha256=41dbbaf3051b586e300a147af48eaedc9b79e71e775e735a11ade9bcd32cd89d
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -310,7 +310,6 @@ class Taxi(RenderedEnv["TaxiData", "TaxiSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Categorical(500, shape=(), dtype=torch.int64),
             row=Bounded(low=0, high=4, shape=(), dtype=torch.int64),
@@ -323,7 +322,6 @@ class Taxi(RenderedEnv["TaxiData", "TaxiSpecs"]):
             observation=observation,
             state=observation.select("row", "column", "passenger", "destination"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> TaxiRoot:
@@ -344,8 +342,7 @@ class Taxi(RenderedEnv["TaxiData", "TaxiSpecs"]):
 
     def _next_entries(self, root: TaxiRoot, actions: tuple[Tensor, ...], next_: TaxiNext) -> dict[str, Any]:
         return {
-            "observation": taxi_observe(next_.row, next_.column, next_.passenger, next_.destination),
-            **next_._asdict(),
+            **self._root_entries(next_),
             "reward": taxi_reward(
                 self.consts, root.row, root.column, root.passenger, actions[0], next_.terminated
             ),

@@ -314,14 +314,9 @@ class DDPGLoss(LossModule):
         @property
         def tensor_keys(self) -> DDPGLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

@@ -239,12 +239,8 @@ class DistillationLoss(LossModule):
         @property
         def tensor_keys(self) -> DistillationLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            log_probs: NestedKey | None = ...,
-            assistant_mask: NestedKey | None = ...,
-            attention_mask: NestedKey | None = ...,
-            teacher_log_prob: NestedKey | None = ...,
+            self, *, log_probs: NestedKey | None = ..., assistant_mask: NestedKey | None = ...,
+            attention_mask: NestedKey | None = ..., teacher_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DistillationLossOutput: ...

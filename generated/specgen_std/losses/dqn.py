@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4578fcd5267c16d90c4ac83672fd0a62287af5afaddba979fede22fdd6b7cd2c
+# specgen: sha256=52f60f62965881528f47312bf86ed387b3c9f031c02de597ce0b49981f64b5bc
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -216,18 +216,11 @@ class DQNLoss(LossModule):
         @property
         def tensor_keys(self) -> DQNLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            action_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DQNLossOutput: ...
@@ -299,19 +292,6 @@ class BranchingDQNLoss(DQNLoss):
         value_target: value_target; for the value estimator
         action_value: action_value; written by value_network
     """
-
-    @dataclass
-    class _AcceptedKeys(DQNLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
-        priority: NestedKey = "td_error"
-        priority_weight: NestedKey = "priority_weight"
-        value: NestedKey = "chosen_action_value"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
@@ -430,22 +410,6 @@ class BranchingDQNLoss(DQNLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> BranchingDQNLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            action_value: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> BranchingDQNLossOutput: ...
         @overload
@@ -656,16 +620,10 @@ class DistributionalDQNLoss(LossModule):
         @property
         def tensor_keys(self) -> DistributionalDQNLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            steps_to_next_obs: NestedKey | None = ...,
-            action_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
+            steps_to_next_obs: NestedKey | None = ..., action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DistributionalDQNLossOutput: ...
@@ -901,16 +859,10 @@ class QRDQNLoss(LossModule):
         @property
         def tensor_keys(self) -> QRDQNLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            steps_to_next_obs: NestedKey | None = ...,
-            action_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
+            steps_to_next_obs: NestedKey | None = ..., action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> QRDQNLossOutput: ...

@@ -267,12 +267,8 @@ class GAILLoss(LossModule):
         @property
         def tensor_keys(self) -> GAILLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            expert_action: NestedKey | None = ...,
-            expert_observation: NestedKey | None = ...,
-            collector_action: NestedKey | None = ...,
-            collector_observation: NestedKey | None = ...,
+            self, *, expert_action: NestedKey | None = ..., expert_observation: NestedKey | None = ...,
+            collector_action: NestedKey | None = ..., collector_observation: NestedKey | None = ...,
             discriminator_pred: NestedKey | None = ...,
         ) -> None: ...
         @overload

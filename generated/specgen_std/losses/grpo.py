@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=063d23c4a3ccef01ba21f87a1d22463195a3dddc836d93f675d76ed6e85204bd
+# specgen: sha256=e7133f1adf6a6c186aeb0cfc778c2758aa91892a22b8dd30ebfb284ff3c1dcf7
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -467,14 +467,9 @@ class GRPOLoss(LossModule):
         @property
         def tensor_keys(self) -> GRPOLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            ref_log_probs: NestedKey | None = ...,
-            assistant_mask: NestedKey | None = ...,
-            attention_mask: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ..., ref_log_probs: NestedKey | None = ...,
+            assistant_mask: NestedKey | None = ..., attention_mask: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> GRPOLossOutput: ...
@@ -620,15 +615,6 @@ class DAPO(GRPOLoss):
             count that the mask of the distribution marks, if it has one
         attention_mask: ("masks", "all_attention_mask"); which tokens are no padding
     """
-
-    @dataclass
-    class _AcceptedKeys(GRPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = ("tokens", "full")
-        advantage: NestedKey = "advantage"
-        sample_log_prob: NestedKey = ("log_probs", "full")
-        ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
-        assistant_mask: NestedKey = ("masks", "all_assistant_mask")
-        attention_mask: NestedKey = ("masks", "all_attention_mask")
 
     default_value_estimator = None
     supported_value_estimators = None
@@ -910,18 +896,6 @@ class DAPO(GRPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> DAPO._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            ref_log_probs: NestedKey | None = ...,
-            assistant_mask: NestedKey | None = ...,
-            attention_mask: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DAPOOutput: ...
         @overload
@@ -1068,15 +1042,6 @@ class CISPOLoss(GRPOLoss):
             count that the mask of the distribution marks, if it has one
         attention_mask: ("masks", "all_attention_mask"); which tokens are no padding
     """
-
-    @dataclass
-    class _AcceptedKeys(GRPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = ("tokens", "full")
-        advantage: NestedKey = "advantage"
-        sample_log_prob: NestedKey = ("log_probs", "full")
-        ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
-        assistant_mask: NestedKey = ("masks", "all_assistant_mask")
-        attention_mask: NestedKey = ("masks", "all_attention_mask")
 
     default_value_estimator = None
     supported_value_estimators = None
@@ -1359,18 +1324,6 @@ class CISPOLoss(GRPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> CISPOLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            ref_log_probs: NestedKey | None = ...,
-            assistant_mask: NestedKey | None = ...,
-            attention_mask: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> CISPOLossOutput: ...
         @overload

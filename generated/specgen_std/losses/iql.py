@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1956d28253c4c7c6cc81fb5dd19d278d9a8c18008705dad747eb24500c9bcc6e
+# specgen: sha256=481b2783820752bf1e192a554557032af1d1114d3fa7c589d09c4e8d4a48f33f
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -361,20 +361,12 @@ class IQLLoss(LossModule):
         @property
         def tensor_keys(self) -> IQLLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            log_prob: NestedKey | None = ...,
-            state_action_value: NestedKey | None = ...,
-            state_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., log_prob: NestedKey | None = ...,
+            state_action_value: NestedKey | None = ..., state_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> IQLLossOutput: ...
@@ -489,21 +481,6 @@ class DiscreteIQLLoss(IQLLoss):
         state_action_value: state_action_value; written by qvalue_network
         state_value: state_value; written by value_network
     """
-
-    @dataclass
-    class _AcceptedKeys(IQLLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
-        priority: NestedKey = "td_error"
-        priority_weight: NestedKey = "priority_weight"
-        value: NestedKey = "state_value"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        log_prob: NestedKey = "_log_prob"
-        state_action_value: NestedKey = "state_action_value"
-        state_value: NestedKey = "state_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
@@ -740,24 +717,6 @@ class DiscreteIQLLoss(IQLLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> DiscreteIQLLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            log_prob: NestedKey | None = ...,
-            state_action_value: NestedKey | None = ...,
-            state_value: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DiscreteIQLLossOutput: ...
         @overload

@@ -2,13 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e2b8554d772806ded844903b68e916e36ef9c605bb7c0ecb87f415f169d43f7b
+# specgen: sha256=67f3cab1189da8e9ab5bbca101eea5ceffa0a9fb90520d6f23a38900c3cd4c58
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -252,17 +251,6 @@ class MAPPOLoss(ClipPPOLoss):
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
     """
-
-    @dataclass
-    class _AcceptedKeys(ClipPPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        value: NestedKey = "state_value"
-        sample_log_prob: NestedKey = "action_log_prob"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
 
     default_value_estimator = ValueEstimators.MAGAE
     supported_value_estimators = (
@@ -664,20 +652,6 @@ class MAPPOLoss(ClipPPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> MAPPOLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> MAPPOLossOutput: ...
         @overload
@@ -895,17 +869,6 @@ class IPPOLoss(MAPPOLoss):
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
     """
-
-    @dataclass
-    class _AcceptedKeys(MAPPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        value: NestedKey = "state_value"
-        sample_log_prob: NestedKey = "action_log_prob"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
 
     default_value_estimator = ValueEstimators.MAGAE
     supported_value_estimators = (
@@ -1307,20 +1270,6 @@ class IPPOLoss(MAPPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> IPPOLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> IPPOLossOutput: ...
         @overload

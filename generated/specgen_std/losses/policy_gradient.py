@@ -463,16 +463,10 @@ class A2CLoss(LossModule):
         @property
         def tensor_keys(self) -> A2CLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> A2CLossOutput: ...
@@ -771,16 +765,10 @@ class ReinforceLoss(LossModule):
         @property
         def tensor_keys(self) -> ReinforceLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ReinforceLossOutput: ...

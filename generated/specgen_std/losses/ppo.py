@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3a82aa297f7e0d1f2fca1a319969de000dfbca0e0c5db5e7ba2fd7d254c0d756
+# specgen: sha256=d4ca1ebe135c8a4328ebc2ee64c77400733b4f6032a2088b914ed2aa04da445c
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -573,16 +573,10 @@ class PPOLoss(LossModule):
         @property
         def tensor_keys(self) -> PPOLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> PPOLossOutput: ...
@@ -793,17 +787,6 @@ class ClipPPOLoss(PPOLoss):
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
     """
-
-    @dataclass
-    class _AcceptedKeys(PPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        value: NestedKey = "state_value"
-        sample_log_prob: NestedKey = "action_log_prob"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -1178,20 +1161,6 @@ class ClipPPOLoss(PPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> ClipPPOLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...
         @overload
@@ -1402,17 +1371,6 @@ class KLPENPPOLoss(PPOLoss):
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
     """
-
-    @dataclass
-    class _AcceptedKeys(PPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
-        value: NestedKey = "state_value"
-        sample_log_prob: NestedKey = "action_log_prob"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -1803,20 +1761,6 @@ class KLPENPPOLoss(PPOLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> KLPENPPOLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> KLPENPPOLossOutput: ...
         @overload

@@ -228,18 +228,11 @@ class QMixerLoss(LossModule):
         @property
         def tensor_keys(self) -> QMixerLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            global_value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
-            action_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
+            global_value: NestedKey | None = ..., advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ..., action_value: NestedKey | None = ...,
             local_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

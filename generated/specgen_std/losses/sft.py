@@ -278,12 +278,8 @@ class SFTLoss(LossModule):
         @property
         def tensor_keys(self) -> SFTLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            log_probs: NestedKey | None = ...,
-            assistant_mask: NestedKey | None = ...,
-            attention_mask: NestedKey | None = ...,
-            ref_log_prob: NestedKey | None = ...,
+            self, *, log_probs: NestedKey | None = ..., assistant_mask: NestedKey | None = ...,
+            attention_mask: NestedKey | None = ..., ref_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> SFTLossOutput: ...

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4456bf7f84134e5172a4ab7aff1aa1d92afe2c35b33d646e68f60c06b229e752
+# specgen: sha256=d5142f02251558fee4d1ba9191351a26e5931808c73255361f1e687aefc414a4
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -372,14 +372,9 @@ class TD3Loss(LossModule):
         @property
         def tensor_keys(self) -> TD3Loss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., reward: NestedKey | None = ...,
+            done: NestedKey | None = ..., terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ..., priority_weight: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
@@ -507,16 +502,6 @@ class TD3BCLoss(TD3Loss):
         priority_weight: priority_weight; importance weights of the samples
         state_action_value: state_action_value; written by qvalue_network
     """
-
-    @dataclass
-    class _AcceptedKeys(TD3Loss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-        reward: NestedKey = "reward"
-        done: NestedKey = "done"
-        terminated: NestedKey = "terminated"
-        priority: NestedKey = "td_error"
-        priority_weight: NestedKey = "priority_weight"
-        state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
@@ -771,19 +756,6 @@ class TD3BCLoss(TD3Loss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> TD3BCLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            reward: NestedKey | None = ...,
-            done: NestedKey | None = ...,
-            terminated: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
-            priority_weight: NestedKey | None = ...,
-            state_action_value: NestedKey | None = ...,
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> TD3BCLossOutput: ...
         @overload

@@ -9,7 +9,7 @@ from typing import Final
 from specgen.check.losses.conditions import nonzero_name, read_condition
 from specgen.check.losses.distributions import PARTS
 from specgen.check.losses.domains import Domains
-from specgen.check.losses.model import Coefficient, CoefficientPart
+from specgen.check.losses.numbers import Coefficient, CoefficientPart
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal

@@ -13,10 +13,11 @@ from specgen.check.losses.domains import Domains
 from specgen.check.losses.estimators import estimators, missing
 from specgen.check.losses.learnables import CheckedLearnable, Learnables
 from specgen.check.losses.masks import mask_of_key
-from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
+from specgen.check.losses.model import LossNetwork, LossRole
 from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.losses.network_fields import fields_fit
+from specgen.check.losses.numbers import Coefficient
 from specgen.check.losses.qvalue_actions import action_type, values_fit
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened

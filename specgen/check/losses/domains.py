@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Final
 
-from specgen.check.losses.model import CheckedDomain, LossNetwork, LossRole
+from specgen.check.losses.model import LossNetwork, LossRole
+from specgen.check.losses.numbers import CheckedDomain
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import loss_domains as rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, full, tree

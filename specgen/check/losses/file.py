@@ -71,9 +71,9 @@ def check_losses(
             parents[name] = replace(parents[name], sound=False)
         else:
             checked[name] = loss
-            roles = frozenset(role.accepted for role in loss.value.roles)
-            methods = tuple((one, method.arguments) for one, method in loss.value.methods.items())
-            made = LossClass(name, module, roles, loss.value.properties, methods, len(loss.value.out_keys))
+            value = loss.value
+            methods = tuple((one, method.arguments) for one, method in value.methods.items())
+            made = LossClass(name, module, value.accepted, value.properties, methods, len(value.out_keys))
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents

@@ -9,6 +9,7 @@ from typing import Literal
 from specgen.check.losses.forward import Forward, NetworkCall
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.methods import CheckedMethod
+from specgen.check.losses.numbers import CheckedDomain, Coefficient, ParamRead
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
@@ -172,108 +173,6 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class CheckedDomain:
-    """A role of which keywords of the constructor say the spec.
-
-    Attributes:
-        role: the role.
-        places: the keywords, of which one is given, with their places in the declaration.
-        network: the policy whose own spec says what they don't.
-        low, high: its bounds; None where no expression reads them.
-        size: how many numbers it has.
-    """
-
-    role: str
-    places: tuple[tuple[int, str], ...]
-    network: str | None
-    low: Symbol | None
-    high: Symbol | None
-    size: Symbol
-
-    @property
-    def keywords(self) -> tuple[str, ...]:
-        """The keywords."""
-        return tuple(word for _, word in self.places)
-
-
-@dataclass(frozen=True)
-class CoefficientPart:
-    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits, those of both too."""
-
-    name: str
-    symbol: Symbol
-    range: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """A parameter that the class keeps as a buffer.
-
-    Attributes:
-        name: the parameter.
-        state: the name of the buffer.
-        auto: the number that the default stands for, the word "auto" or None; None for a parameter whose default
-            stands for itself.
-        of_domain: whether that number is one of a spec, which may be known only when it is read.
-        auto_when: the condition under which there is that number; None for always.
-        symbol: its value.
-        nonzero: whether it was not 0 when the loss was made.
-        parts: what expressions read of a number that may be a pair, and the limits of each.
-        true_is: the parameter whose number True stands for.
-        apart: whether the parts are buffers of their own where one number is given, too.
-        by_part: whether it may be a number for each part of an action.
-    """
-
-    name: str
-    state: str
-    auto: Typed | None
-    of_domain: bool
-    auto_when: Typed | None
-    symbol: Symbol
-    nonzero: Symbol
-    parts: tuple[CoefficientPart, ...] = ()
-    true_is: str | None = None
-    apart: bool = False
-    by_part: bool = False
-
-    @property
-    def filled(self) -> bool:
-        """Whether a number is there also where None is given."""
-        return self.auto is not None and self.auto_when is None
-
-
-@dataclass(frozen=True)
-class ParamRead:
-    """What expressions read of a parameter.
-
-    Attributes:
-        symbol: its value.
-        param: the parameter.
-        tensor: whether it is a buffer.
-        part: the name of the part of a pair that it is; empty elsewhere.
-        absent: whether it may be None.
-        late: whether it may be known only when it is read: so it is read where something needs it.
-    """
-
-    symbol: Symbol
-    param: Parameter
-    tensor: bool
-    part: str = ""
-    absent: bool = False
-    late: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its name in the pure function."""
-        return self.symbol.name
-
-    @property
-    def asks(self) -> bool:
-        """Whether it says that a number was not 0 when the loss was made."""
-        return self.symbol.type.dtype == "bool" and self.param.kind != "bool"
-
-
-@dataclass(frozen=True)
 class MeansFirst:
     """The means over dimensions of the samples that terms take before the reduction.
 
@@ -288,11 +187,15 @@ class MeansFirst:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it; `methods` have what each is given, `returns` counts outputs."""
+    """The class of a loss, as those know it that extend it.
+
+    `roles` are the names that its `set_keys` takes, with their keys; `methods` have what each is given, `returns` counts
+    outputs.
+    """
 
     name: str
     module: str
-    roles: frozenset[str]
+    roles: Mapping[str, Key]
     properties: frozenset[str] = frozenset()
     methods: tuple[tuple[str, tuple[str, ...]], ...] = ()
     returns: int = 0
@@ -385,6 +288,11 @@ class CheckedLoss:
                 absent = param.optional and not kept.filled
                 found.append(ParamRead(kept.symbol, param, True, absent=absent, late=kept.of_domain))
         return tuple(found)
+
+    @property
+    def accepted(self) -> Mapping[str, Key]:
+        """The names that `set_keys` takes, with their keys."""
+        return {role.accepted: role.key for role in self.roles}
 
     @property
     def properties(self) -> frozenset[str]:

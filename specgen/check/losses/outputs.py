@@ -9,7 +9,8 @@ from specgen.check.losses.builtins import OF_LOSSES, which_member
 from specgen.check.losses.conditions import Presence, read_condition
 from specgen.check.losses.distributions import PARTS
 from specgen.check.losses.masks import is_mask
-from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
+from specgen.check.losses.model import CheckedLoss, Requirement
+from specgen.check.losses.numbers import ParamRead
 from specgen.check.losses.updates import is_number
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import loss_parts as part_rules

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from specgen.check.losses.forward import Forward, Read, parts_of
-from specgen.check.losses.model import Coefficient, LossNetwork
+from specgen.check.losses.model import LossNetwork
+from specgen.check.losses.numbers import Coefficient
 from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from specgen.check.losses.model import Coefficient
+from specgen.check.losses.numbers import Coefficient
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.expr import Typed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from specgen.check.losses.model import CheckedLoss, CoefficientPart
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.numbers import CoefficientPart
 from specgen.check.model import Parameter, dotted
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import PolicyHead

@@ -21,6 +21,7 @@ from specgen.plan.records import step_records
 from specgen.program.hoist import GROUP
 from specgen.program.hot_cold import Parts, split, with_constants
 from specgen.program.program import Input, Program
+from specgen.values import replace
 
 
 def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
@@ -79,9 +80,10 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
 
 
 def params_record(env: CheckedEnv) -> RecordPlan:
-    """The constructor keywords as the pure functions take them."""
-    doc = (f"Constructor keywords of `{env.name}`.",)
-    return RecordPlan(f"{env.name}Params", doc, record_fields(env.params))
+    """The constructor keywords as the pure functions take them; what they are is said by the constructor."""
+    doc = (f"Constructor keywords of `{env.name}`, which says what they are.",)
+    fields = tuple(replace(field, doc="") for field in record_fields(env.params))
+    return RecordPlan(f"{env.name}Params", doc, fields)
 
 
 def consts_record(env: CheckedEnv) -> RecordPlan:

@@ -179,8 +179,8 @@ Derived = tuple[list[tuple[str, CallPlan]], list[tuple[Key, Value]]]
 
 
 def _root_entries(interface: EnvInterface) -> EntriesPlan | None:
-    computed, observed = _observed(interface, "root")
-    return _entries(computed, observed, interface.root, "root", [])
+    plan = _entries(*_observed(interface, "root"), interface.root, "root", [])
+    return None if plan == EntriesPlan((), (_fields_of("root"),)) else plan
 
 
 def _next_entries(interface: EnvInterface) -> EntriesPlan | None:
@@ -192,7 +192,15 @@ def _next_entries(interface: EnvInterface) -> EntriesPlan | None:
     if cold:
         more, rewards = _derived(interface, interface.reward, cold, "root", "rewards")
         computed = [*computed, *more]
-    return _entries(computed, observed, interface.next, "next_", rewards)
+    plan = _entries(computed, observed, interface.next, "next_", rewards)
+    as_of_root = _entries(*_observed(interface, "next_"), interface.root, "next_", [])
+    if plan == as_of_root:
+        return None
+    further = plan.entries[len(as_of_root.entries) :]
+    if observed and interface.next == interface.root and plan.entries == (*as_of_root.entries, *further):
+        calls = plan.computed[len(as_of_root.computed) :]
+        return EntriesPlan(calls, (EntryPlan(None, "self._root_entries(next_)"), *further))
+    return plan
 
 
 def _observed(interface: EnvInterface, record: str) -> Derived:
@@ -217,18 +225,20 @@ def _entries(
     fields: tuple[RecordField, ...],
     record: str,
     rewards: list[tuple[Key, Value]],
-) -> EntriesPlan | None:
-    """Entries in order: observations, the fields of the record, rewards; None for the fields alone."""
+) -> EntriesPlan:
+    """Entries in order: observations, the fields of the record, rewards."""
     apart = {key[0] for key, _ in observed}.isdisjoint(key[0] for key, _ in rewards)
     if apart and all(field.visible and field.key == (field.name,) for field in fields):
-        if not observed and not rewards:
-            return None
-        whole = EntryPlan(None, f"{record}._asdict()")
-        return EntriesPlan(tuple(computed), (*_nested(observed), whole, *_nested(rewards)))
+        return EntriesPlan(tuple(computed), (*_nested(observed), _fields_of(record), *_nested(rewards)))
     listed: list[tuple[Key, Value]] = [
         (field.key, f"{record}.{field.name}") for field in fields if field.visible
     ]
     return EntriesPlan(tuple(computed), _nested([*observed, *listed, *rewards]))
+
+
+def _fields_of(record: str) -> EntryPlan:
+    """All fields of a record."""
+    return EntryPlan(None, f"{record}._asdict()")
 
 
 def _nested(entries: Iterable[tuple[Key, Value]]) -> tuple[EntryPlan, ...]:

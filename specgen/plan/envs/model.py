@@ -62,7 +62,7 @@ class SpecsPlan:
         observation: the group of observations, state included.
         state: the keys of the observations that a step reads.
         reward: the group of rewards.
-        done: the group of done flags.
+        done: the group of done flags; None where they are those that `EnvSpecs` has unless told others.
     """
 
     flags: tuple[tuple[str, SpecCode], ...]
@@ -70,7 +70,7 @@ class SpecsPlan:
     observation: CompositeCode
     state: tuple[Key, ...]
     reward: CompositeCode
-    done: CompositeCode
+    done: CompositeCode | None
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class EnvironmentPlan(EnvClassPlan):
         fresh: what `_fresh` returns; None where the base class makes the record.
         advance: what `_advance` returns; None likewise.
         root_entries: what `_root_entries` returns; None where the entries are the fields of the record.
-        next_entries: what `_next_entries` returns; None likewise.
+        next_entries: what `_next_entries` returns; None where that is what `_root_entries` makes of the Next record.
         picture: what draws a state, if anything does.
         gym: the Gymnasium environment behind it, if there is one.
         python: the user's class behind it, if there is one.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from specgen.check.losses.coefficients import AUTO
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Choice, parts_of
-from specgen.check.losses.model import CheckedLoss, Coefficient, ParamRead
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.numbers import Coefficient, ParamRead
 from specgen.check.losses.updates import NEXT
 from specgen.check.model import Parameter, Statement
 from specgen.code import Code, using

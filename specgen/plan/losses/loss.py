@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Bernoulli, Forward, NetworkBuffer, Noise
-from specgen.check.losses.model import CheckedLoss, ParamRead
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.numbers import ParamRead
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
 from specgen.code import Code, named, using

@@ -78,12 +78,12 @@ def loss_class(
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
-        drops_roles=loss.parent is not None
-        and not loss.parent.roles <= {role.accepted for role in loss.roles},
+        own_roles=loss.parent is None or loss.parent.roles != loss.accepted,
+        drops_roles=loss.parent is not None and not loss.parent.roles.keys() <= loss.accepted.keys(),
         doc=tuple(class_doc(loss)),
         init_doc=tuple(init_doc(loss)),
         forward_doc=forward_doc(loss),
-        roles=tuple({role.accepted: role.key for role in loss.roles}.items()),
+        roles=tuple(loss.accepted.items()),
         features=tuple(_features(loss)),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,

@@ -235,6 +235,7 @@ class LossPlan:
     Attributes:
         name: its name.
         parent: the class that it extends; empty where that is no declared one.
+        own_roles: whether its roles, or their keys, are others than those of this class.
         drops_roles: whether it lacks a role that this class has.
         doc: its documentation.
         init_doc: that of its constructor.
@@ -279,6 +280,7 @@ class LossPlan:
 
     name: str
     parent: str
+    own_roles: bool
     drops_roles: bool
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.losses.coefficients import AUTO
-from specgen.check.losses.model import CheckedLoss, Coefficient
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.numbers import Coefficient
 from specgen.check.model import Parameter
 from specgen.code import Code, using, value_code
 from specgen.literals import literal

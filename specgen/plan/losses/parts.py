@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss, CheckedModule, LossNetwork, LossRole, ParamRead
+from specgen.check.losses.model import CheckedLoss, CheckedModule, LossNetwork, LossRole
 from specgen.check.losses.needs import role_symbol
+from specgen.check.losses.numbers import ParamRead
 from specgen.check.model import Statement, identifier
 from specgen.check.programs.loss import LossPart, has_network, random_network
 from specgen.expr import Symbol

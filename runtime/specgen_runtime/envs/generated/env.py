@@ -140,8 +140,8 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
         return cast("dict[str, Any]", root._asdict())
 
     def _next_entries(self, root: Any, actions: tuple[Tensor, ...], next_: Any) -> dict[str, Any]:
-        """All entries of `"next"`, for any leading dimensions, nested keys as dicts; here the fields of Next."""
-        return cast("dict[str, Any]", next_._asdict())
+        """All entries of `"next"`, for any leading dimensions, nested keys as dicts; here `_root_entries` of Next."""
+        return self._root_entries(next_)
 
     # what a generated class is written with: parameters, and random numbers
 

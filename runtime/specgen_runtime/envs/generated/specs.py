@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from specgen_runtime.specs import Composite
+import torch
+
+from specgen_runtime.specs import Categorical, Composite
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["EnvSpecs"]
+
+
+def _done_flags() -> Composite:
+    flag = Categorical(2, shape=(1,), dtype=torch.bool)
+    return Composite(done=flag, terminated=flag, truncated=flag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +25,15 @@ class EnvSpecs:
         action: what `step` reads as actions.
         observation: what `reset` and `step` give, state included.
         reward: what `step` gives as rewards.
-        done: all done flags that the environment gives; a set at the root is required.
+        done: all done flags that the environment gives; a set at the root is required. By default ``"done"``,
+            ``"terminated"`` and ``"truncated"`` there, bool [1].
         state: what `step` reads besides actions; each key is also in `observation`.
     """
 
     action: Composite
     observation: Composite
     reward: Composite
-    done: Composite
+    done: Composite = field(default_factory=_done_flags)
     state: Composite = field(default_factory=Composite)
 
     def to(self, device: DEVICE_TYPING | None) -> EnvSpecs:

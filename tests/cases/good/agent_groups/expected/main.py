@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5f6d72b12561b4c1a9f76f92ae2f63664c71ad2973600e97b8b9d5eed0480138
+# specgen: sha256=ea23725a34f6fa17010bee425af5d28cddd751cf09fa8e2fa3ddbe4675b232b2
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Tag", "TagData", "TagNext", "TagNextData", "TagObservation", "TagPar
 
 
 class TagParams(NamedTuple):
-    """Constructor keywords of `Tag`."""
+    """Constructor keywords of `Tag`, which says what they are."""
 
     limit: int = 20
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=42e980a0d87e8ee49289fd54206f9e0ebb4918d8dcd933901618348672664be5
+# specgen: sha256=bf4270041694cb298a7d517cb01e3143b89fe1c11da6667055859ac92906a659
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations
@@ -126,7 +126,6 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Unbounded(shape=(1,), dtype=torch.float32), x=Unbounded(shape=(), dtype=torch.float32)
         )
@@ -135,7 +134,6 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
             observation=observation,
             state=observation.select("x"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> PointRoot:
@@ -151,7 +149,7 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
         return {"observation": point_observe(root.x), **root._asdict()}
 
     def _next_entries(self, root: PointRoot, actions: tuple[Tensor, ...], next_: PointNext) -> dict[str, Any]:
-        return {"observation": point_observe(next_.x), **next_._asdict(), "reward": point_reward(next_.x)}
+        return {**self._root_entries(next_), "reward": point_reward(next_.x)}
 
 
 class RenamedConsts(NamedTuple):

@@ -2,24 +2,16 @@
 
 
 class TaskParams(NamedTuple):
-    """Constructor keywords of `Task`."""
+    """Constructor keywords of `Task`, which says what they are."""
 
     g: float = 10.0
-    """gravity in m/s²"""
     m: float = 1.0
-    """mass in kg"""
     l: float = 1.0
-    """length in m"""
     dt: float = 0.05
-    """seconds between two steps"""
     max_steps: int = 200
-    """the length at which an episode is truncated"""
     reward_scale: float = 0.1
-    """the factor of rewards"""
     frame_skip: int = 2
-    """how many steps of the environment are one"""
     standardise: bool = False
-    """compute `(reward - loc) / scale` instead of `reward * scale + loc`"""
 
 
 # ...
@@ -94,12 +86,10 @@ class Task(RenderedEnv["TaskData", "TaskSpecs"]):
 
 
 class SimTaskParams(NamedTuple):
-    """Constructor keywords of `SimTask`."""
+    """Constructor keywords of `SimTask`, which says what they are."""
 
     max_steps: int = 200
-    """the length at which an episode is truncated"""
     reward_scale: float = 0.1
-    """the factor; with `standard_normal` the divisor"""
 
 
 # ...

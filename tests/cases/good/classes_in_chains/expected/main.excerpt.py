@@ -242,7 +242,6 @@ class Siding(GeneratedGymEnv["SidingData", "SidingSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(
                 low=[-1.0, -1.0, -8.0], high=[1.0, 1.0, 8.0], shape=(3,), dtype=torch.float32
@@ -258,7 +257,6 @@ class Siding(GeneratedGymEnv["SidingData", "SidingSpecs"]):
                 reward=Unbounded(shape=(1,), dtype=torch.float32),
                 side_reward=Unbounded(shape=(1,), dtype=torch.float32),
             ),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...

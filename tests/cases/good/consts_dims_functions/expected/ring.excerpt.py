@@ -2,12 +2,10 @@
 
 
 class RingParams(NamedTuple):
-    """Constructor keywords of `Ring`."""
+    """Constructor keywords of `Ring`, which says what they are."""
 
     gain: float = 0.5
-    """how much of the push arrives"""
     noisy: bool = True
-    """whether a walker is shaken"""
 
 
 class RingConsts(NamedTuple):

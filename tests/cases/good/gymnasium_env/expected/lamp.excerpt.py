@@ -29,7 +29,6 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=OneHot(3, shape=(3,), dtype=torch.int64)),
             observation=Composite(
@@ -37,7 +36,6 @@ class Lamp(GeneratedGymEnv["LampData", "LampSpecs"]):
                 pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8),
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 
@@ -58,7 +56,6 @@ class LampIndexed(GeneratedGymEnv["LampIndexedData", "LampIndexedSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
             observation=Composite(
@@ -66,7 +63,6 @@ class LampIndexed(GeneratedGymEnv["LampIndexedData", "LampIndexedSpecs"]):
                 pixels=Unbounded(shape=(4, 4, 3), dtype=torch.uint8),
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 

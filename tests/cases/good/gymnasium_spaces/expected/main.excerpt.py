@@ -19,7 +19,6 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=MultiOneHot([3, 2], shape=(5,), dtype=torch.int64)),
             observation=Composite(
@@ -37,7 +36,6 @@ class Arcade(GeneratedGymEnv["ArcadeData", "ArcadeSpecs"]):
                 }
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...
@@ -50,7 +48,6 @@ class ArcadeIndexed(GeneratedGymEnv["ArcadeIndexedData", "ArcadeIndexedSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=MultiCategorical([3, 2], shape=(2,), dtype=torch.int64)),
             observation=Composite(
@@ -68,7 +65,6 @@ class ArcadeIndexed(GeneratedGymEnv["ArcadeIndexedData", "ArcadeIndexedSpecs"]):
                 }
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...
@@ -110,14 +106,12 @@ class Grid(GeneratedGymEnv["GridData", "GridSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=OneHot(3, shape=(2, 2, 3), dtype=torch.int64)),
             observation=Composite(
                 only=Composite(one=Bounded(low=0, high=9223372036854775806, shape=(), dtype=torch.int64))
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _root_entries(self, root: GridRoot) -> dict[str, Any]:

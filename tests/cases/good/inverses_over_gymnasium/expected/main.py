@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=83b267afa20c960e68cc8925962db3bc2bf952cc81a147961bc09a00b6ae804c
+# specgen: sha256=48054128273bc1436e65ac496f1fd8042894a450a748f97d25e79591e944953b
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
-from specgen_runtime.specs import Bounded, Categorical, Composite, MultiCategorical, Unbounded
+from specgen_runtime.specs import Bounded, Composite, MultiCategorical, Unbounded
 from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import PendulumGym
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float32, Int64
     from specgen_runtime.envs.spec_types import KeyTypes
+    from specgen_runtime.specs import Categorical
     from specgen_runtime.typed import Dones, NoState, Observations, OneAction, OneReward, TypedTensorDict
 
 __all__ = [
@@ -125,7 +126,6 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
             observation=Composite(
@@ -134,7 +134,6 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:
@@ -266,7 +265,6 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=MultiCategorical([5], shape=(1,), dtype=torch.int64)),
             observation=Composite(
@@ -275,7 +273,6 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
                 )
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> DrawnRoot:
@@ -389,12 +386,10 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
         super()._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
             observation=Composite(),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _gym_action(self, actions: tuple[Tensor, ...]) -> Tensor:

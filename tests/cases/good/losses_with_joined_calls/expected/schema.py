@@ -231,10 +231,7 @@ class TogetherLoss(LossModule):
         @property
         def tensor_keys(self) -> TogetherLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            action: NestedKey | None = ...,
-            state_action_value: NestedKey | None = ...,
+            self, *, action: NestedKey | None = ..., state_action_value: NestedKey | None = ...,
             features: NestedKey | None = ...,
         ) -> None: ...
         @overload

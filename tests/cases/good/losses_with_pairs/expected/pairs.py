@@ -238,10 +238,7 @@ class PairLoss(LossModule):
         @property
         def tensor_keys(self) -> PairLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            target: NestedKey | None = ...,
-            state_value: NestedKey | None = ...,
+            self, *, target: NestedKey | None = ..., state_value: NestedKey | None = ...,
             prior_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

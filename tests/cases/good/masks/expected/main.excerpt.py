@@ -25,7 +25,6 @@ class Cells(GeneratedEnv["CellsData", "CellsSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             action_mask=Binary(shape=(3,), dtype=torch.bool),
             free=Binary(shape=(3,), dtype=torch.bool),
@@ -36,7 +35,6 @@ class Cells(GeneratedEnv["CellsData", "CellsSpecs"]):
             observation=observation,
             state=observation.select("free", "luck"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...
@@ -208,7 +206,6 @@ class Behind(GeneratedEnv["BehindData", "BehindSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             action_mask=Binary(shape=(3,), dtype=torch.bool),
             turned_mask=Binary(shape=(3,), dtype=torch.bool),
@@ -220,7 +217,6 @@ class Behind(GeneratedEnv["BehindData", "BehindSpecs"]):
             observation=observation,
             state=observation.select("free", "luck"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...
@@ -232,13 +228,7 @@ class Behind(GeneratedEnv["BehindData", "BehindSpecs"]):
     def _next_entries(
         self, root: BehindRoot, actions: tuple[Tensor, ...], next_: BehindNext
     ) -> dict[str, Any]:
-        observed = behind_observe(next_.free)
-        return {
-            "action_mask": observed.action_mask,
-            "turned_mask": observed.turned_mask,
-            **next_._asdict(),
-            "reward": behind_reward(root.free, actions[0], next_.luck),
-        }
+        return {**self._root_entries(next_), "reward": behind_reward(root.free, actions[0], next_.luck)}
 
     # ...
 

@@ -164,7 +164,6 @@ class Both(GeneratedEnv["BothData", "BothSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             left_mask=Binary(shape=(3,), dtype=torch.bool),
             right_mask=Binary(shape=(3,), dtype=torch.bool),
@@ -180,7 +179,6 @@ class Both(GeneratedEnv["BothData", "BothSpecs"]):
             observation=observation,
             state=observation.select("left_free", "right_free", "luck"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _fresh(self) -> BothRoot:
@@ -197,11 +195,8 @@ class Both(GeneratedEnv["BothData", "BothSpecs"]):
         return {"left_mask": observed.left_mask, "right_mask": observed.right_mask, **root._asdict()}
 
     def _next_entries(self, root: BothRoot, actions: tuple[Tensor, ...], next_: BothNext) -> dict[str, Any]:
-        observed = cells_observe(next_.left_free, next_.right_free)
         return {
-            "left_mask": observed.left_mask,
-            "right_mask": observed.right_mask,
-            **next_._asdict(),
+            **self._root_entries(next_),
             "reward": both_reward(root.left_free, root.right_free, actions[0], actions[1], next_.luck),
         }
 

@@ -139,10 +139,6 @@ class OtherLoss(RightLoss):
         action: action
     """
 
-    @dataclass
-    class _AcceptedKeys(RightLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
-        action: NestedKey = "action"
-
     default_value_estimator = None
     supported_value_estimators = None
     value_role = "value"
@@ -238,11 +234,6 @@ class OtherLoss(RightLoss):
 
     if TYPE_CHECKING:
 
-        @property
-        def tensor_keys(self) -> OtherLoss._AcceptedKeys: ...
-        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, *, action: NestedKey | None = ...
-        ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> OtherLossOutput: ...
         @overload

@@ -74,7 +74,6 @@ class Table(GeneratedEnv["TableData", "TableSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             shown=MultiOneHot([3, 2], shape=(5,), dtype=torch.bool),
             allowed=Binary(shape=(5,), dtype=torch.bool),
@@ -88,7 +87,6 @@ class Table(GeneratedEnv["TableData", "TableSpecs"]):
             observation=observation,
             state=observation.select("left"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...

@@ -2,7 +2,7 @@
 
 
 class DiceParams(NamedTuple):
-    """Constructor keywords of `Dice`."""
+    """Constructor keywords of `Dice`, which says what they are."""
 
     sigmoid: float = 0.5
 

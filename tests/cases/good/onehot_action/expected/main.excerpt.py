@@ -74,7 +74,6 @@ class Walk(GeneratedEnv["WalkData", "WalkSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Unbounded(shape=(2,), dtype=torch.float32),
             x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32),
@@ -89,7 +88,6 @@ class Walk(GeneratedEnv["WalkData", "WalkSpecs"]):
             observation=observation,
             state=observation.select("x", "last"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...

@@ -2,14 +2,12 @@
 
 
 class PointParams(NamedTuple):
-    """Constructor keywords of `Point`."""
+    """Constructor keywords of `Point`, which says what they are."""
 
     dt: Tensor
-    """seconds between two steps"""
     gains: Tensor
     spread: float = 0.5
     mass: Tensor | None = None
-    """in kg"""
     slow: Tensor | None = None
 
 

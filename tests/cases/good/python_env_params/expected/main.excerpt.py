@@ -2,12 +2,11 @@
 
 
 class SlideParams(NamedTuple):
-    """Constructor keywords of `Slide`."""
+    """Constructor keywords of `Slide`, which says what they are."""
 
     gains: Tensor
     dt: float = 0.1
     mass: Tensor | None = None
-    """in kg"""
 
 
 # ...
@@ -147,10 +146,9 @@ class Slide(GeneratedPythonEnv["SlideData", "SlideSpecs"]):
 
 
 class CraneParams(NamedTuple):
-    """Constructor keywords of `Crane`."""
+    """Constructor keywords of `Crane`, which says what they are."""
 
     load: Tensor | None = None
-    """in tons"""
 
 
 # ...

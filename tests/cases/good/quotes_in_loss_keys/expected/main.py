@@ -140,10 +140,7 @@ class Plain(LossModule):
         @property
         def tensor_keys(self) -> Plain._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            *,
-            reward: NestedKey | None = ...,
-            priority: NestedKey | None = ...,
+            self, *, reward: NestedKey | None = ..., priority: NestedKey | None = ...,
             guess: NestedKey | None = ...,
         ) -> None: ...
         @overload

@@ -29,7 +29,6 @@ class Boat(GeneratedGymEnv["BoatData", "BoatSpecs"]):
         self._build()
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         return EnvSpecs(
             action=Composite(
                 action=Composite(
@@ -42,7 +41,6 @@ class Boat(GeneratedGymEnv["BoatData", "BoatSpecs"]):
                 place=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32),
             ),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
 
@@ -83,7 +81,6 @@ class HarborTrain(GeneratedGymEnv["HarborTrainData", "HarborTrainSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=-2.0, high=2.0, shape=(1,), dtype=torch.float32),
             episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
@@ -101,7 +98,6 @@ class HarborTrain(GeneratedGymEnv["HarborTrainData", "HarborTrainSpecs"]):
             observation=observation,
             state=observation.select("episode_reward"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     def _gym_action(self, actions: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

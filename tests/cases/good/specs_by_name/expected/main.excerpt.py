@@ -30,7 +30,6 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
     # ...
 
     def _specs(self) -> EnvSpecs:
-        flag = Categorical(2, shape=(1,), dtype=torch.bool)
         observation = Composite(
             observation=Bounded(low=[-10.0, -1.0], high=[10.0, 1.0], shape=(2,), dtype=torch.float32),
             x=Bounded(low=-10.0, high=10.0, shape=(), dtype=torch.float32),
@@ -41,7 +40,6 @@ class Point(GeneratedEnv["PointData", "PointSpecs"]):
             observation=observation,
             state=observation.select("x", "v"),
             reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
-            done=Composite(done=flag, terminated=flag, truncated=flag),
         ).to(self.device)
 
     # ...

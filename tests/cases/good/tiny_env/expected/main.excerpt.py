@@ -2,7 +2,7 @@
 
 
 class PointParams(NamedTuple):
-    """Constructor keywords of `Point`."""
+    """Constructor keywords of `Point`, which says what they are."""
 
     dt: float = 0.1
 
