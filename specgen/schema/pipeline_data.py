@@ -53,12 +53,16 @@ class Hindsight(Declaration):
     Attributes:
         her_ratio: how much of a batch has other goals.
         strategy: whose achieved goal that is: of a step behind in the episode, of its last, of any, of any in the buffer.
+        goal_key: the observation of the goal, `desired_goal` unless said.
+        achieved_goal_key: that of what was achieved, `achieved_goal` unless said.
         reward: the function of `(achieved_goal, desired_goal)` that gives rewards, `package.module:function`.
         terminated: the one that says whether an episode ended there.
     """
 
     her_ratio: Quantity | None = None
     strategy: Literal["future", "final", "episode", "random"] = "future"
+    goal_key: str | None = None
+    achieved_goal_key: str | None = None
     reward: str | None = None
     terminated: str | None = None
 

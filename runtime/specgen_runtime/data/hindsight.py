@@ -52,15 +52,16 @@ class HERReplayBuffer(TensorDictReplayBuffer):
 
     Args:
         reward_fn: of steps `[n]` with their new goals, their rewards, `[n]` or `[n, 1]`.
-        terminated_fn: of the same steps, whether the new goals end their episodes, `[n]` or `[n, 1]`: the value of `"terminated"`
-            beside `end_key`. `end_key` itself stays set where trajectories end, and is set where it is. Without it flags stay as
-            they are: a step that reaches its new goal is followed by others.
+        terminated_fn: of the same steps, whether the new goals end their episodes, `[n]` or `[n, 1]`: the value of
+            `terminated_key`. `end_key`, or with a `terminated_key` `"done"` beside that, stays set where trajectories end, and is
+            set where it is. Without it flags stay as they are: a step that reaches its new goal is followed by others.
         her_ratio: which part of a sample has other goals, from 0 to 1.
         strategy: which goals: a `HindsightStrategy`, or its value.
         goal_key: the goal. That of the next record is replaced as well, if it is there.
         achieved_goal_key: what was achieved, of the type of goals.
         reward_key: the reward.
         end_key: the flag at the end of a trajectory; `"terminated"` and `"truncated"` beside it are ends, too.
+        terminated_key: what `terminated_fn` says. Defaults to `"terminated"` beside `end_key`.
         options: keywords of `TensorDictReplayBuffer`, such as `sampler`.
 
     Raises:
@@ -89,6 +90,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         achieved_goal_key: NestedKey = "achieved_goal",
         reward_key: NestedKey = ("next", "reward"),
         end_key: NestedKey = ("next", "done"),
+        terminated_key: NestedKey | None = None,
         **options: Any,
     ) -> None:
         if not 0 <= her_ratio <= 1:
@@ -98,7 +100,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         self.reward_fn, self.terminated_fn = reward_fn, terminated_fn
         self.her_ratio = her_ratio
         self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
-        self.reward_key, self.end_key = reward_key, end_key
+        self.reward_key, self.end_key, self.terminated_key = reward_key, end_key, terminated_key
         self._found: tuple[Storage, int, tuple[Tensor, torch.Size]] | None = None
 
     def _check_sampler(self, sampler: Sampler) -> None:
@@ -144,12 +146,13 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         steps = data[:count]
         reward = self._computed("reward_fn", self.reward_fn(steps), data, self.reward_key, count)
         if self.terminated_fn is not None:
-            key = sibling(self.end_key, "terminated")
+            key = self.terminated_key or sibling(self.end_key, "terminated")
+            end_key = self.end_key if self.terminated_key is None else sibling(key, "done")
             terminated = self._computed("terminated_fn", self.terminated_fn(steps), data, key, count)
-            done = data.get(self.end_key, None)
+            done = data.get(end_key, None)
             data.set(key, terminated)
-            if done is not None and as_tuple(self.end_key) != as_tuple(key):
-                data.set(self.end_key, torch.cat([done[:count] | terminated[:count], done[count:]]))
+            if done is not None and as_tuple(end_key) != as_tuple(key):
+                data.set(end_key, torch.cat([done[:count] | terminated[:count], done[count:]]))
         return data.set(self.reward_key, reward)
 
     def _computed(self, name: str, given: object, data: TensorDictBase, key: NestedKey, count: int) -> Tensor:

@@ -246,7 +246,8 @@ class DataReader(PartReader):
             if getattr(declared, name) is not None
         }
         span = self.file.key_span(*self.path, *place)
-        return HindsightData(her_ratio, declared.strategy, functions, span)
+        keys = declared.goal_key, declared.achieved_goal_key
+        return HindsightData(her_ratio, declared.strategy, functions, span, *keys)
 
     def _check_slices(self, data: ReplayData) -> None:
         """Report slices that do not fit the numbers of the buffer, or its other transitions."""

@@ -20,22 +20,46 @@ SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices",
 
 
 @dataclass(frozen=True)
+class HindsightKeys:
+    """The keys of the data that hindsight is about.
+
+    Attributes:
+        achieved: what was achieved.
+        desired: the goal.
+        reward: the reward of a step.
+        terminated: whether an episode ended there.
+        done: the flag at the end of an episode.
+    """
+
+    achieved: Key
+    desired: Key
+    reward: Key
+    terminated: Key
+    done: Key
+
+
+@dataclass(frozen=True)
 class HindsightData:
     """How goals are replaced by what was achieved.
 
     Attributes:
         her_ratio: how much of a batch has other goals.
         strategy: which goals.
+        goal_key, achieved_goal_key: what the two observations are called, as the pipeline says it; None where it does not.
         functions: what gives `reward`, and where goals end episodes `terminated`: functions of what was achieved and of goals.
         params: the generated module, and the record in it, of the parameters that they read; None where they read none.
         span: where it is said.
+        keys: the keys of the data that the buffer reads or replaces; None before they are known.
     """
 
     her_ratio: Setting
     strategy: Literal["future", "final", "episode", "random"]
     functions: Mapping[str, Program | PythonSource]
     span: Span
+    goal_key: str | None = None
+    achieved_goal_key: str | None = None
     params: tuple[str, str] | None = None
+    keys: HindsightKeys | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from specgen.check.programs.env import EnvPrograms
 from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_float, is_int
-from specgen.expr.types import At, Cut
+from specgen.expr.sizes import Dim
+from specgen.expr.symbols import Key
+from specgen.expr.types import At, Cut, NewAxis
 from specgen.program.program import Assign, Cell, Input, Output, Program, Statement
 from specgen.program.walk import known, read, reads, store, targets
 from specgen.values import dataclass, replace
@@ -30,7 +32,7 @@ class Obstacle:
     moves: bool = False
 
 
-def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entry) -> Program | Obstacle:
+def hindsight_program(env: CheckedEnv, key: Key, achieved: Entry, desired: Entry) -> Program | Obstacle:
     """What a step of a native environment gives, as a function of two observations.
 
     What an observation shows of the state is read from it: entries as they are, cast from whole numbers or truth values,
@@ -38,7 +40,7 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
 
     Args:
         env: the environment.
-        name: `reward` or `terminated`.
+        key: of what it gives, a `reward` or `terminated`.
         achieved: the observation of what was achieved.
         desired: the observation of the goal.
 
@@ -49,7 +51,7 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     component = made.component()
     cells = {cell.now: cell for cell in component.cells}
     observe, step = component.phases["observe"], component.phases["step"]
-    symbol = next(output.symbol for output in step.outputs if output.key == (name,))
+    symbol = next(output.symbol for output in step.outputs if output.key == key)
     all_needed = _needed(step.body, symbol, {})
     whole = _free(all_needed, set())
     # also what a step draws anew: it is read, and nothing of the state before decides it
@@ -58,7 +60,7 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     read_of_state = {one for one, cell in cells.items() if one in own and touched & {one, cell.next}}
     if not read_of_state:
         return Obstacle()
-    given = {entry: _given(entry) for entry in (achieved, desired)}
+    given = {achieved: _given(achieved, "achieved_goal"), desired: _given(desired, "desired_goal")}
     shown = {
         entry: {
             one: value
@@ -94,7 +96,7 @@ def hindsight_program(env: CheckedEnv, name: str, achieved: Entry, desired: Entr
     recovered = (
         Assign(one, store(value, one.type)) for one, value in values.items() if one in needed or one == symbol
     )
-    return Program(f"{name}_in_hindsight", inputs, (*recovered, *body), (Output(name, symbol),))
+    return Program(f"{key[-1]}_in_hindsight", inputs, (*recovered, *body), (Output(key[-1], symbol),))
 
 
 def _copied(cell: Cell, stepped: Mapping[Symbol, Typed]) -> bool:
@@ -105,9 +107,8 @@ def _copied(cell: Cell, stepped: Mapping[Symbol, Typed]) -> bool:
     return value is not None and value.op == "name" and value.symbol == cell.now
 
 
-def _given(entry: Entry) -> Symbol:
-    """What the functions are given of an observation."""
-    name = entry.name
+def _given(entry: Entry, name: str) -> Symbol:
+    """What the functions are given of an observation, and what they call it."""
     return Symbol(f"hindsight.{name}", name, entry.type, entry.spec.interval, key=entry.key)
 
 
@@ -140,21 +141,40 @@ def _inverse(shown: Typed, value: Typed, made: Mapping[Symbol, Typed]) -> Iterab
             kind = replace(value.type, dtype=inner.type.dtype)
             values = full("bool") if inner.type.dtype == "bool" else inner.interval
             yield from _inverse(inner, Typed("cast", kind, values, (value,), builtin=shown.builtin), made)
-    elif shown.op == "stack" and all(one.type.dims == () for one in shown.args):
+    elif shown.op == "stack" and isinstance(axis := shown.options["axis"], int):
         for index, one in enumerate(shown.args):
-            kind = replace(value.type, dims=())
-            items = (At(known(index)),)
-            at = Typed("[]", kind, value.interval, (value,), items=items, builtin=TABLE["[]"])
-            yield from _inverse(one, at, made)
-    elif shown.op == "concat" and all(len(one.type.dims) == 1 and one.type.sizes for one in shown.args):
-        start = 0
+            yield from _inverse(one, _part(value, axis, At(known(index))), made)
+    elif shown.op == "concat" and isinstance(axis := shown.options["axis"], int):
+        start: Dim = 0
         for one in shown.args:
-            (size,) = one.type.shape
-            kind = replace(value.type, dims=(size,))
-            part = (Cut(start, start + size, 1),)
-            at = Typed("[]", kind, value.interval, (value,), items=part, builtin=TABLE["[]"])
-            yield from _inverse(one, at, made)
+            size = one.type.sizes[axis] if one.type.sizes else None
+            if size is None:
+                return
+            yield from _inverse(one, _part(value, axis, Cut(start, start + size, 1)), made)
             start += size
+    elif shown.op == "[]" and (axis := _new_axis(shown)) is not None:
+        yield from _inverse(shown.args[0], _part(value, axis, At(known(0))), made)
+
+
+def _part(value: Typed, axis: int, item: At | Cut) -> Typed:
+    """What is at one place of a dimension, or some places of it."""
+    dims = value.type.sizes or ()
+    own = () if isinstance(item, At) else (item.length,)
+    kind = replace(value.type, dims=(*dims[:axis], *own, *dims[axis + 1 :]))
+    items = (*(Cut(0, size, 1) for size in dims[:axis]), item)
+    return Typed("[]", kind, value.interval, (value,), items=items, builtin=TABLE["[]"])
+
+
+def _new_axis(shown: Typed) -> int | None:
+    """Where a new dimension stands that an index adds, `x[:, None]`; None of one that does something else."""
+    new = [index for index, item in enumerate(shown.items) if isinstance(item, NewAxis)]
+    others = [item for item in shown.items if not isinstance(item, NewAxis)]
+    sizes = shown.args[0].type.sizes or ()
+    whole = all(
+        isinstance(item, Cut) and item.step == 1 and item.start == 0 and item.stop == size
+        for item, size in zip(others, sizes, strict=False)
+    )
+    return new[0] if len(new) == 1 and whole else None
 
 
 def _keeps_all(value: Typed, dtype: str) -> bool:

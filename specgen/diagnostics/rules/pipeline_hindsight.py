@@ -9,8 +9,10 @@ HINDSIGHT = Rule(
     "goals that can't be replaced in hindsight",
     """\
 In hindsight a step has another goal, `desired_goal`: what was achieved behind a step of its episode, `next.achieved_goal`. Its
-reward is computed again, and so is `terminated` where goals end episodes. So an environment observes both, networks read the goal, and
-both numbers follow from the two observations alone: of a native environment as it is declared, else by a function that is named.
+reward is computed again, and so is `terminated` where goals end episodes. So an environment observes both, under these names or those
+that `goal_key` and `achieved_goal_key` say, networks read the goal, and both numbers follow from the two observations alone: of a native
+environment as it is declared, else by a function that is named. Behind statistics that are learned of rewards, or sums of several steps,
+no function gives them.
 
 ```yaml
 networks: {value_network: {mlp: [256]}}
@@ -29,9 +31,9 @@ REWARDS_CHANGED = Rule(
     "SG653",
     "a function of rewards behind transforms that change them",
     """\
-The replay buffer keeps rewards as the chain gives them: scaled, clipped, or summed over repeated steps. A function of yours that is
+The replay buffer keeps rewards as the chain gives them: scaled, say, or clipped. A function of yours that is
 named by `hindsight: {reward: …}` gives those for other goals, and no transform of the chain changes these. So it has to give what the
-chain would: scaled likewise. For rewards that are normalised by what is learned, or summed over several steps, it can't.
+chain would: scaled likewise. For rewards that are normalised by what is learned, or summed over several steps, it can't: that is SG652.
 
 ```yaml
 chains: {Train: {env: Reach, transforms: [{RewardScaling: {loc: 0, scale: 0.1}}]}}

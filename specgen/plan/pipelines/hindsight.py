@@ -8,11 +8,13 @@ from specgen.check.pipelines.data_model import HindsightData, ReplayData
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.sources import PythonSource
 from specgen.code import Code, named
+from specgen.expr.symbols import Key
 from specgen.imported import Import
 from specgen.literals import literal
 from specgen.plan.functions import plan_function
 from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.environments import specs_of
+from specgen.plan.spec_text import key_text
 from specgen.program.program import Program
 
 _SUMMARIES = {
@@ -38,6 +40,15 @@ def in_hindsight(pipeline: CheckedPipeline, hindsight: HindsightData) -> list[st
     if "terminated" in hindsight.functions:
         words.append("terminated_fn=" + _called(pipeline, hindsight, "terminated"))
     words += [f"her_ratio=config.{hindsight.her_ratio.name}", f"strategy={literal(hindsight.strategy)}"]
+    keys = hindsight.keys
+    assert keys is not None
+    words += [f"goal_key={key_text(keys.desired)}"] if keys.desired != ("desired_goal",) else []
+    words += [f"achieved_goal_key={key_text(keys.achieved)}"] if keys.achieved != ("achieved_goal",) else []
+    words += [f"reward_key={key_text(('next', *keys.reward))}"] if keys.reward != ("reward",) else []
+    words += [f"end_key={key_text(('next', *keys.done))}"] if keys.done != ("done",) else []
+    beside = (*keys.done[:-1], "terminated")
+    if "terminated" in hindsight.functions and keys.terminated != beside:
+        words.append(f"terminated_key={key_text(('next', *keys.terminated))}")
     return words
 
 
@@ -70,8 +81,14 @@ def _hindsight(pipeline: CheckedPipeline) -> HindsightData | None:
 
 def _called(pipeline: CheckedPipeline, hindsight: HindsightData, name: str) -> str:
     """A function of steps that calls one of goals."""
-    function = hindsight.functions[name]
-    given = 'step["next", "achieved_goal"], step["desired_goal"]'
+    function, keys = hindsight.functions[name], hindsight.keys
+    assert keys is not None
+    given = f"step[{_index(('next', *keys.achieved))}], step[{_index(keys.desired)}]"
     if isinstance(function, Program) and any(one.group == "params" for one in function.inputs):
         given = f"{specs_of(pipeline)}.params, {given}"
     return f"lambda step: {name}_in_hindsight({given})"
+
+
+def _index(key: Key) -> str:
+    """A key between brackets: `"next", "achieved_goal"`."""
+    return ", ".join(map(literal, key))

@@ -85,8 +85,10 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
         found["next", "done"] = None  # where episodes end
         found |= dict.fromkeys(_states(pipeline.networks, after=bool(reading)))
     if isinstance(pipeline.data, ReplayData) and pipeline.data.hindsight is not None:
-        goals: tuple[Key, ...] = (("desired_goal",), ("next", "desired_goal"), ("next", "achieved_goal"))
-        found |= dict.fromkeys((*goals, ("next", "reward"), ("next", "done"), ("next", "terminated")))
+        keys = pipeline.data.hindsight.keys
+        assert keys is not None
+        found |= dict.fromkeys((keys.desired, ("next", *keys.desired), ("next", *keys.achieved)))
+        found |= dict.fromkeys(("next", *key) for key in (keys.reward, keys.done, keys.terminated))
     return tuple(found)
 
 
