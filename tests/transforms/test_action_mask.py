@@ -12,7 +12,7 @@ import torch
 from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
 from specgen_runtime.specs import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
 from specgen_runtime.transforms import Compose, ModuleTransform, TransformedEnv
-from specgen_std.transforms import ActionMask, InitTracker, RewardSum, StepCounter
+from specgen_std.transforms import ActionMask, InitTracker, RenameTransform, RewardSum, StepCounter
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
 
@@ -181,6 +181,90 @@ def test_one_mask_of_all_actions(declared: ModuleType) -> None:
 def test_masks_and_actions_of_other_numbers(declared: ModuleType) -> None:
     with pytest.raises(ValueError, match="needs as many in_keys_inv as in_keys, got 2 and 1"):
         _ = TransformedEnv(TwoCells(), declared.Allowed(["left_mask"], ["left", "right"])).action_spec
+
+
+RENAMED = """\
+specgen: 1
+import: [specgen_std/transforms/actions, specgen_std/transforms/keys, specgen_std/transforms/step_counter]
+envs:
+  Pair:
+    action: {left: categorical(3), right: categorical(3)}
+    state: {left_free: "bool[3]", right_free: "bool[3]"}
+    observation: {left_mask: "bool[3]", right_mask: "bool[3]"}
+    reset: {left_free: arange(3) != 1, right_free: "full((3,), true)"}
+    step:
+      next.left_free: left_free and one_hot(left, 3) == 0
+      next.right_free: right_free and one_hot(right, 3) == 0
+      reward: where(left_free[left] and right_free[right], 1.0, 0.0)
+      terminated: not (any(next.left_free) and any(next.right_free))
+    observe: {left_mask: left_free, right_mask: right_free}
+    masks: {left: left_mask, right: right_mask}
+chains:
+  Masks: {env: Pair, transforms: [RenameTransform: {in_keys: [left_mask], out_keys: [left_allowed]}]}
+  Moves: {env: Pair, transforms: [RenameTransform: {in_keys: [], in_keys_inv: [left], out_keys_inv: [move]}]}
+  Both:
+    env: Pair
+    transforms:
+      - RenameTransform: {in_keys: [left_mask], out_keys: [left_allowed], in_keys_inv: [left], out_keys_inv: [move]}
+      - StepCounter
+      - RenameTransform: {in_keys: [left_allowed], out_keys: [allowed], in_keys_inv: [move], out_keys_inv: [choice]}
+  Swapped:
+    env: Pair
+    transforms: [RenameTransform: {in_keys: [left_mask, right_mask], out_keys: [right_mask, left_mask]}]
+  SwappedActions:
+    env: Pair
+    transforms: [RenameTransform: {in_keys: [], in_keys_inv: [left, right], out_keys_inv: [right, left]}]
+  Copied:
+    env: Pair
+    transforms: [RenameTransform: {in_keys: [left_mask], out_keys: [allowed], create_copy: true}]
+  Told:
+    env: Pair
+    transforms:
+      - ActionMask: {action_key: left, mask_key: right_mask}
+      - RenameTransform: {in_keys: [right_mask], out_keys: [seen]}
+"""
+PAIRS = {
+    "Masks": {"left": "left_allowed", "right": "right_mask"},
+    "Moves": {"move": "left_mask", "right": "right_mask"},
+    "Both": {"choice": "allowed", "right": "right_mask"},
+    "Swapped": {"left": "right_mask", "right": "left_mask"},
+    "SwappedActions": {"right": "left_mask", "left": "right_mask"},
+    "Copied": {"left": "left_mask", "right": "right_mask"},
+    "Told": {"left": "seen", "right": "seen"},
+}
+BY_CLASSES: dict[str, list[Any]] = {
+    "Masks": [RenameTransform(["left_mask"], ["left_allowed"])],
+    "Moves": [RenameTransform([], [], ["left"], ["move"])],
+    "Both": [
+        RenameTransform(["left_mask"], ["left_allowed"], ["left"], ["move"]),
+        StepCounter(),
+        RenameTransform(["left_allowed"], ["allowed"], ["move"], ["choice"]),
+    ],
+    "Swapped": [RenameTransform(["left_mask", "right_mask"], ["right_mask", "left_mask"])],
+    "SwappedActions": [RenameTransform([], [], ["left", "right"], ["right", "left"])],
+    "Copied": [RenameTransform(["left_mask"], ["allowed"], create_copy=True)],
+    "Told": [ActionMask("left", "right_mask"), RenameTransform(["right_mask"], ["seen"])],
+}
+
+
+@pytest.fixture(scope="module")
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    files = generate({"a.yaml": RENAMED}, "renamed_masks")
+    with imported(files, "renamed_masks", tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module("renamed_masks.a")
+
+
+@pytest.mark.parametrize("name", [*PAIRS])
+def test_masks_and_actions_of_other_names_go_together(renamed: ModuleType, name: str) -> None:
+    chain = Compose(*(one.clone() for one in BY_CLASSES[name]))
+    for env in (
+        getattr(renamed, name)(batch_size=(5,)),
+        TransformedEnv(renamed.Pair(batch_size=(5,)), chain),
+    ):
+        assert dict(env._action_masks) == PAIRS[name]
+        check_env_specs(env)
+        if name != "Told":
+            assert env.rollout(40, break_when_any_done=False)["next", "reward"].eq(1).all()
 
 
 def test_a_chain_keeps_to_each_mask(declared: ModuleType) -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4acd42d9963ba69f85e57fc5b1d0c0939e5bb018f4ad7978912e272a11545d7c
+# specgen: sha256=50ace31b1fd8240355bfaf007e797caff55619dd81c0b6db04d068ecad5084bc
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -182,6 +182,7 @@ class RenameTransform(GeneratedTransform[RenameTransformKeys, RenameTransformInv
     _follows: ClassVar[Mapping[str, Follows]] = {"renamed": Follows("same", source="entry")}
     _maps: ClassVar[Mapping[str, str]] = {"renamed": "entry"}
     invertible = True
+    _renamed_inverse = (("taken", "written"),)
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,

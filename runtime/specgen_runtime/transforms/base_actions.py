@@ -26,22 +26,35 @@ Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
 def base_action_masks(env: TransformedEnv[Any, Any]) -> Masks:
     """The action masks of the base environment and of transforms, as far as they are those of the outer actions.
 
-    A mask holds until a later transform changes the action, leaves the mask out or gives it another shape.
+    A mask holds until a later transform changes the action, leaves the mask out or gives it another shape; what only gets
+    another key is followed.
     """
     base: Any = env.base_env
-    chain = leaves(env.transform)
-    changed: set[NestedKey] = set()
-    found: list[tuple[NestedKey, NestedKey]] = []
-    for transform in reversed(chain):
-        found[:0] = [pair for pair in transform.action_masks if pair[0] not in changed]
-        changed.update(transform.in_keys_inv)
     own: Masks = getattr(base, "_action_masks", ())
-    if own:
-        inner, outer = base.full_action_spec, env.full_action_spec
-        kept = [action for action in env.action_keys if action not in changed]
-        found[:0] = [pair for pair in own if pair[0] in kept and inner.get(pair[0], None) == outer[pair[0]]]
+    # with what the base environment calls its own actions
+    found: list[tuple[NestedKey, NestedKey, NestedKey | None]] = [(key, mask, key) for key, mask in own]
+    for transform in leaves(env.transform):
+        renamed, changed = transform._renamed_actions(), {*transform.in_keys_inv}
+        found = [
+            (renamed.get(action, action), transform._shown_key(mask), inner)
+            for action, mask, inner in found
+            if action not in changed or action in renamed
+        ]
+        found += [(action, mask, None) for action, mask in transform.action_masks]
+    if found:
+        inner_specs, outer_specs = base.full_action_spec, env.full_action_spec
+        found = [
+            one
+            for one in found
+            if one[0] in env.action_keys
+            and (one[2] is None or inner_specs.get(one[2], None) == outer_specs[one[0]])
+        ]
     shapes = {key: env.full_observation_spec[key].shape for key in env.observation_keys} if found else {}
-    fitting = [pair for pair in found if shapes.get(pair[1]) == mask_shape(env.full_action_spec[pair[0]])]
+    fitting = [
+        (action, mask)
+        for action, mask, _ in found
+        if shapes.get(mask) == mask_shape(env.full_action_spec[action])
+    ]
     return tuple(dict(fitting).items())
 
 

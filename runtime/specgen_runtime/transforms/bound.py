@@ -37,6 +37,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _drops, _drops_inverse: the inputs of a record that nobody sees behind this transform, or in front of it.
         _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
+        _renamed_inverse: fields of its inverse records: what the environment is given, and the same as the policy wrote it.
         _folds: the inputs of a record whose value is combined over several steps (part of `_writes`).
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
         _out_keys_of_each, _out_keys_inv_of_each: how many `out_keys` there are for each of `in_keys`, and likewise of the
@@ -52,6 +53,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     _drops: tuple[str, ...] = ()
     _drops_inverse: tuple[str, ...] = ()
     _masks: tuple[tuple[str, str], ...] = ()
+    _renamed_inverse: tuple[tuple[str, str], ...] = ()
     _folds: tuple[str, ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()

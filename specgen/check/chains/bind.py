@@ -150,7 +150,7 @@ class Binder:
             del self.state.entries[key]
             self.state.dropped[key] = f"`{transform.name}`, transform {position + 1} of this chain"
         if sound:
-            end_masks(transform, inverse_rows, gone, masks, self.state, span, self.sink)
+            end_masks(transform, rows, inverse_rows, gone, masks, self.state, span, self.sink)
             self.state.masks |= {action: mask for action, mask in masks.items() if mask not in gone}
         return (
             replace(instance, rows=tuple(rows), inverse_rows=tuple(inverse_rows), dropped=gone)

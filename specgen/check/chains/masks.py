@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from specgen.check.chains.args import Arguments
 from specgen.check.chains.keys import KeyFinder
@@ -79,6 +79,7 @@ def _passed(transform: CheckedTransform, name: str, arguments: Arguments, keys: 
 
 def end_masks(
     transform: CheckedTransform,
+    rows: Sequence[Row],
     inverse_rows: Sequence[Row],
     dropped: Collection[str],
     masks: Collection[str],
@@ -88,8 +89,11 @@ def end_masks(
 ) -> None:
     """Forget the masks of actions that a transform changes, and those that it drops or gives another shape; it is warned of.
 
+    What has another key behind it, and is the same, is followed.
+
     Args:
         transform: the transform.
+        rows: its repetitions.
         inverse_rows: the repetitions of its inverse.
         dropped: the keys that it drops.
         masks: the actions that it has masks for itself.
@@ -98,21 +102,39 @@ def end_masks(
         sink: takes the warnings.
     """
     changed = {entry.dotted for row in inverse_rows for entry in row.inputs.values()}
-    for action, mask in list(state.masks.items()):
-        if action in changed:
+    written = {entry.dotted for row in rows for entry in row.outputs.values()}
+    moved = _moved(rows, transform.renamed.items())
+    actions = _moved(inverse_rows, ((output, role) for role, output in transform.renamed_inverse.items()))
+    kept: dict[str, str] = {}
+    for action, mask in state.masks.items():
+        outer = actions.get(action, action)
+        shown = moved.get(mask, mask) if mask in dropped or mask in written else mask
+        if action in changed and action not in actions:
             message = (
                 f"`{transform.name}` changes `{action}`: random actions keep to its mask `{mask}` no longer"
             )
             help = "put a transform with `masks` behind it"
-        elif mask in dropped:
+        elif shown in dropped:
             message = f"`{transform.name}` drops `{mask}`, the mask of `{action}`: random actions keep to it no longer"
             help = f"keep `{mask}`"
-        elif mask_fault(state.actions[action], state.entries[mask]) is not None:
-            entry = state.entries[mask]
+        elif mask_fault(state.actions[outer], state.entries[shown]) is not None:
+            entry = state.entries[shown]
             message = f"`{transform.name}` makes `{mask}`, the mask of `{action}`, {entry.type}: random actions keep to it no longer"
             help = "give what it makes another key"
         else:
+            kept[outer] = shown
             continue
-        del state.masks[action]
         if action not in masks:
             sink.add(lint_rules.MASK_LOST.at(span, message, help=help))
+    state.masks = kept
+
+
+def _moved(rows: Iterable[Row], renamed: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The keys that some rows read and show under another key, each with that; `renamed` are outputs with their inputs."""
+    pairs = list(renamed)
+    return {
+        row.inputs[read].dotted: row.outputs[made].dotted
+        for row in rows
+        for made, read in pairs
+        if made in row.outputs and read in row.inputs
+    }

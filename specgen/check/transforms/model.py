@@ -257,6 +257,20 @@ class CheckedTransform:
         return tuple(role for role in self.roles if role.inverse and role.name in self.masks)
 
     @property
+    def renamed(self) -> Mapping[str, str]:
+        """The outputs of `map` that are nothing but their role under another key, each with it."""
+        found = (one for one in self.outputs if one.name in self.mapped and one.image == "same")
+        return {one.name: one.each for one in found if one.each is not None and one.source == one.each}
+
+    @property
+    def renamed_inverse(self) -> Mapping[str, str]:
+        """The roles that the environment is given as the policy wrote them under another key, each with that output."""
+        follows = {one.name: one.each for one in self.outputs if one.inverse}
+        read = ((one.target, one.typed) for one in self.inverse)
+        named = {role: typed.symbol.name for role, typed in read if typed.op == "name" and typed.symbol}
+        return {role: output for role, output in named.items() if follows.get(output) == role}
+
+    @property
     def mapped(self) -> frozenset[str]:
         """The outputs of `map`."""
         return frozenset(statement.target for statement in self.map)

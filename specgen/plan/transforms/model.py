@@ -272,6 +272,8 @@ class TransformPlan:
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
         masks: pairs of fields of its records: an action, and what is allowed of it.
+        renamed_inverse: pairs of fields of its inverse records: what the environment is given, and the same as the policy
+            wrote it.
         methods: the class whose methods it has besides its own, as its module calls it.
     """
 
@@ -313,6 +315,7 @@ class TransformPlan:
     recursion: RecursionPlan | None = None
     refuses_offline: bool = False
     masks: tuple[tuple[str, str], ...] = ()
+    renamed_inverse: tuple[tuple[str, str], ...] = ()
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
     python: PythonClassPlan | None = None

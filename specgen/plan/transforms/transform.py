@@ -154,6 +154,7 @@ class _Planner:
             recursion=plan_recursion(transform, self.recursion),
             refuses_offline=transform.refuses_offline,
             masks=tuple(transform.masks.items()),
+            renamed_inverse=tuple(transform.renamed_inverse.items()),
             learns=plan_learning(transform, self.update),
             around=self.around,
             networks=plan_networks(transform),
