@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -274,3 +275,18 @@ def test_one_hot_actions_of_truth_values_are_scored(kind: str) -> None:
     d = getattr(ours, kind)(logits, **given)
     action = d.sample()
     assert torch.equal(d.log_prob(action.bool()), d.log_prob(action))
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_row_that_allows_nothing(one_hot: bool, sparse: bool) -> None:
+    kind: Any = ours.MaskedOneHotCategorical if one_hot else ours.MaskedCategorical
+    allowed = {"mask": torch.tensor([[True, False], [False, False]])}
+    if sparse:
+        allowed = {"indices": torch.tensor([[0, 1], [-1, -1]])}
+    d = kind(logits=torch.zeros(2, 2), **allowed, **({"padding_value": -1} if sparse else {}))
+    with pytest.raises(RuntimeError, match="cannot draw: the mask of a row allows no choice"):
+        d.sample()
+    broken = kind(logits=torch.full((1, 2), math.nan), mask=torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(RuntimeError, match="probability tensor contains"):
+        broken.sample()

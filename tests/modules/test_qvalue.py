@@ -79,9 +79,9 @@ def test_several_choices_equal_torchrl() -> None:
     own = QValueModule("mult-one-hot", var_nums=[2, 3])(values)
     for mine, theirs in zip(own, modules.QValueModule("mult_one_hot", var_nums=[2, 3])(values), strict=True):
         torch.testing.assert_close(mine, theirs)
-    given = ("mult_one_hot", torch.linspace(-1, 1, 7))
-    own = DistributionalQValueModule(*given, var_nums=[2, 3])(log_probs)
-    expected = modules.DistributionalQValueModule(*given, var_nums=[2, 3])(log_probs)
+    support = torch.linspace(-1, 1, 7)
+    own = DistributionalQValueModule("mult_one_hot", support, var_nums=[2, 3])(log_probs)
+    expected = modules.DistributionalQValueModule("mult_one_hot", support, var_nums=[2, 3])(log_probs)
     for mine, theirs in zip(own, expected, strict=True):
         torch.testing.assert_close(mine, theirs)
 

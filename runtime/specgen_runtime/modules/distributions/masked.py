@@ -116,8 +116,20 @@ class MaskedCategorical(Categorical):
         return full.scatter(-1, place.expand(x.shape), x)[..., :-1]
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Choices, int64 of shape ``(*sample_shape, *batch)``."""
-        return self._choice(super().sample(sample_shape))
+        """Choices, int64 of shape ``(*sample_shape, *batch)``.
+
+        Raises:
+            RuntimeError: if the mask of a row allows no choice, on the CPU, where torch checks the weights as it draws.
+        """
+        if torch.compiler.is_compiling():
+            return self._choice(super().sample(sample_shape))
+        try:
+            return self._choice(super().sample(sample_shape))
+        except RuntimeError as error:
+            if self._allowed.is_cuda or bool(self._allowed.any(-1).all()):
+                raise
+            message = "cannot draw: the mask of a row allows no choice; an environment has to allow one in every state"
+            raise RuntimeError(message) from error
 
     def _choice(self, place: Tensor) -> Tensor:
         if self._indices is None:
