@@ -22,7 +22,7 @@ from specgen_runtime.modules import (
     QValueActor,
     get_primers_from_module,
 )
-from specgen_runtime.transforms import Compose, Transform, TransformedEnv, VecNormV2
+from specgen_runtime.transforms import CommonStatistics, Compose, Transform, TransformedEnv, VecNormV2
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.envs.pendulum import Pendulum
 from specgen_std.transforms import (
@@ -30,6 +30,7 @@ from specgen_std.transforms import (
     CatFrames,
     InitTracker,
     ObservationNorm,
+    RewardScaling,
     VecNorm,
 )
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -361,9 +362,35 @@ def test_threads_do_not_let_each_other_draw() -> None:
 
 
 def test_environments_one_after_the_other(made: ModuleType) -> None:
-    env = SerialEnv(2, lambda: learned(made.Stacked()))
+    env = SerialEnv(2, CommonStatistics(made.Stacked))
+    env.rollout(20, break_when_any_done=False)
     agent = DeployedPolicy(linear(9, 1), env)
     assert agent.in_keys == ["observation"]
+    one = DeployedPolicy(linear(9, 1), env.envs[1])
+    assert torch.equal(*(each.act({"observation": [0.1, 0.2, 0.3]})["action"] for each in (agent, one)))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_environments_that_learn_apart_are_told(made: ModuleType, fused: bool) -> None:
+    def normed() -> EnvBase[Any]:
+        return made.Stacked() if fused else TransformedEnv(Pendulum(), VecNorm(in_keys=["observation"]))
+
+    policy = linear(9 if fused else 3, 1)
+    env = SerialEnv(2, normed)
+    env.rollout(5)
+    with pytest.raises(
+        ValueError, match="each environment of the SerialEnv has learned a VecNorm of its own"
+    ):
+        DeployedPolicy(policy, env)
+    with pytest.raises(ValueError, match=r"give it one of them, `env.envs\[0\]`"):
+        DeployedPolicy(policy, TransformedEnv(env, RewardScaling(0.0, 1.0)))
+    assert DeployedPolicy(policy, env.envs[1]).in_keys == ["observation"]
+
+
+def test_environments_that_learn_apart_what_nobody_needs() -> None:
+    rewards = SerialEnv(2, lambda: TransformedEnv(Pendulum(), VecNorm(in_keys=["reward"])))
+    rewards.rollout(5)
+    assert DeployedPolicy(linear(3, 1), rewards).in_keys == ["observation"]
 
 
 class Speed(Transform):

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeGuard
 
+from torch import Tensor, equal
+
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.serial import SerialEnv
@@ -21,7 +23,7 @@ from specgen_runtime.transforms.unfused import Unfused
 from specgen_runtime.transforms.vec_norm import VecNormV2
 from specgen_runtime.typing import DEVICE_TYPING, Entries
 
-__all__ = ["ObservedEnv", "observed"]
+__all__ = ["ObservedEnv", "learned_apart", "observed"]
 
 
 class ObservedEnv(GeneratedEnv[Any, Any]):
@@ -75,6 +77,27 @@ def observed(
     specs, group_map, transforms = _taken_apart(env)
     base = ObservedEnv(specs, group_map, batch_size=batch_size, device=device)
     return TransformedEnv(base, Compose(*map(_of_its_own, transforms)))
+
+
+def learned_apart(env: EnvBase[Any, Any]) -> set[int]:
+    """The places, among the transforms of `observed`, of those that the environments of a `SerialEnv` have learned apart."""
+    while isinstance(env, WrappingEnv):
+        env = env.base_env
+    if not isinstance(env, SerialEnv):
+        return set()
+    first, *others = (_taken_apart(one)[2] for one in env.envs)
+    return {
+        place
+        for place, one in enumerate(first)
+        if any(place < len(other) and not _same(one, other[place]) for other in others)
+    }
+
+
+def _same(one: Transform, other: Transform) -> bool:
+    """Whether what two transforms hold is equal; what is no number is taken to be."""
+    mine, others = one.state_dict(), other.state_dict()
+    pairs = [(value, others.get(key)) for key, value in mine.items()]
+    return all(equal(a, b) for a, b in pairs if isinstance(a, Tensor) and isinstance(b, Tensor))
 
 
 def _taken_apart(env: EnvBase[Any, Any]) -> tuple[EnvSpecs, dict[str, list[str]], list[Transform]]:

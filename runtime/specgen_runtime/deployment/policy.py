@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from specgen_runtime.deployment.needed import needed_by
-from specgen_runtime.deployment.observed_env import observed
+from specgen_runtime.deployment.observed_env import learned_apart, observed
 from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
@@ -23,6 +23,7 @@ from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.random_state import drawing_nothing
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.compose import leaves
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -61,8 +62,8 @@ class DeployedPolicy(nn.Module):
 
     Raises:
         TypeError: the policy has no keys, or the environment runs in other processes.
-        ValueError: the policy reads what follows from rewards, or takes other observations; or two keys have one name, as
-            `"a.b"` and `("a", "b")`.
+        ValueError: the policy reads what follows from rewards, or takes other observations; two keys have one name, as
+            `"a.b"` and `("a", "b")`; or the environments of a `SerialEnv` have learned what the policy needs each by itself.
         KeyError: the policy does not write what the environment takes.
 
     Example:
@@ -104,6 +105,13 @@ class DeployedPolicy(nn.Module):
         self.transform = self._env.transform
         keys = [join_key(as_tuple(key)) for key in reads]
         self._needed = needed_by(keys, self._env)
+        apart = learned_apart(env)
+        for place, entry in enumerate(leaves(self.transform)):
+            if place in apart and any(entry is one for one in (*self._needed.forward, *self._needed.inverse)):
+                raise ValueError(
+                    f"DeployedPolicy: each environment of the {type(env).__name__} has learned a {type(entry).__name__} of its"
+                    " own: give it one of them, `env.envs[0]`, or let them learn together, SerialEnv(2, CommonStatistics(make_env))"
+                )
         outputs = [as_tuple(key) for key in writes]
         # what the policy leaves to its next call
         self._written = [join_key(key[1:]) for key in outputs if key[0] == "next"]
