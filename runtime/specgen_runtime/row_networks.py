@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -75,7 +76,7 @@ class RowNetwork:
                 found = self.module(*flat)
         else:
             found = self.module(*flat)
-        self._check(found, lead.numel(), known)
+        self._check(found, math.prod(lead), known)
         return cast("Tensor", found).reshape((*lead, *found.shape[1:]))
 
     def _check(self, found: Any, rows: int, known: dict[str, int]) -> None:
@@ -113,7 +114,7 @@ def as_rows(
         if count < 0 or not unified(wanted, own, known):
             raise RuntimeError(f"{reader} reads rows {_shown(wanted)}, got {list(value.shape)}")
         leads.append(value.shape[:count])
-        flat.append(value.reshape((leads[-1].numel(), *own)))
+        flat.append(value.reshape((math.prod(leads[-1]), *own)))
     if any(lead != leads[0] for lead in leads):
         shapes = " and ".join(str(list(value.shape)) for value in inputs)
         raise RuntimeError(f"{reader} reads the same rows of all, got {shapes}")

@@ -151,6 +151,7 @@ def acts_alike(env: EnvBase[Any], raw: EnvBase[Any], policy: nn.Module, **given:
     agent = DeployedPolicy(policy, env, batch_size=raw.batch_size, **given)
     program = agent.export()
     exported, state = program.module(), program.example_inputs[0][1]
+    of_any_number = ProgramOfAnyNumber(agent)
     for step in range(STEPS):
         observation = {name: root[tuple(name.split("."))] for name in agent.in_keys}
         action = agent.act(observation)
@@ -159,6 +160,7 @@ def acts_alike(env: EnvBase[Any], raw: EnvBase[Any], policy: nn.Module, **given:
             key = tuple(name.split("."))
             assert torch.allclose(action[name], again[name], atol=1e-6)
             root.set(key, action[name])
+        of_any_number.acts_alike(observation, action)
         root = raw.step(root)
         for state_key in raw.state_keys:
             path = as_tuple(state_key)
@@ -168,6 +170,24 @@ def acts_alike(env: EnvBase[Any], raw: EnvBase[Any], policy: nn.Module, **given:
             )
         root = raw.step_mdp(root)
     return agent
+
+
+class ProgramOfAnyNumber:
+    """A program of any batch size, beside an agent of one: for its first observation, and for twice as many."""
+
+    def __init__(self, agent: DeployedPolicy) -> None:
+        self.program = agent.export(dynamic_batch=True).module()
+        self.states = [
+            {name: torch.cat([value] * 2)[:rows] for name, value in agent.initial_state().items()}
+            for rows in (1, 2 * agent.batch_size[0])
+        ]
+
+    def acts_alike(self, observation: dict[str, torch.Tensor], action: dict[str, torch.Tensor]) -> None:
+        for place, rows in enumerate(len(state["begins"]) for state in self.states):
+            given = {name: torch.cat([value] * 2)[:rows] for name, value in observation.items()}
+            found, self.states[place] = self.program(given, self.states[place])
+            for name, value in action.items():
+                assert torch.allclose(found[name], torch.cat([value] * 2)[:rows], atol=1e-6)
 
 
 def choosing() -> TensorDictModule:
@@ -311,6 +331,17 @@ def test_a_saved_program_needs_torch_alone(made: ModuleType, tmp_path: Path) -> 
         assert torch.allclose(action["action"], each)
     text = str(program.graph_module.code)
     assert "specgen" not in text
+
+
+def test_programs_of_any_batch_size(made: ModuleType) -> None:
+    env = learned(made.Stacked(batch_size=[4]))
+    for size in ([], [2, 2]):
+        act = DeployedPolicy(linear(9, 1), env, batch_size=size).export(dynamic_batch=True).module()
+        state = DeployedPolicy(linear(9, 1), env, batch_size=[3]).initial_state()
+        assert act({"observation": torch.zeros(3, 3)}, state)[0]["action"].shape == (3, 1)
+    fixed = TensorDictModule(lambda x: x.reshape(2, 9)[:, :1], in_keys=["observation"], out_keys=["action"])
+    with pytest.raises(Exception, match="Constraints violated"):
+        DeployedPolicy(fixed, env, batch_size=[2]).export(dynamic_batch=True)
 
 
 def test_torch_compile_takes_a_whole_call(made: ModuleType) -> None:

@@ -34,6 +34,7 @@ class ObservedEnv(GeneratedEnv[Any, Any]):
         group_map: its groups of agents.
         batch_size: how many are observed side by side.
         device: of the data.
+        batch_locked: whether there are never more of them, in front of the batch size.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class ObservedEnv(GeneratedEnv[Any, Any]):
         *,
         batch_size: Sequence[int],
         device: DEVICE_TYPING | None,
+        batch_locked: bool = True,
     ) -> None:
         super().__init__(batch_size=batch_size, device=device)
+        self._batch_locked = batch_locked
         self._known_specs = specs
         self.__dict__["group_map"] = group_map
         self._build()
@@ -67,7 +70,11 @@ class ObservedEnv(GeneratedEnv[Any, Any]):
 
 
 def observed(
-    env: EnvBase[Any, Any], batch_size: Sequence[int], device: DEVICE_TYPING | None
+    env: EnvBase[Any, Any],
+    batch_size: Sequence[int],
+    device: DEVICE_TYPING | None,
+    *,
+    batch_locked: bool = True,
 ) -> TransformedEnv[Any]:
     """The transforms of an environment as objects, with copies of what they have learned, around an `ObservedEnv`.
 
@@ -75,7 +82,7 @@ def observed(
         TypeError: `env` runs in other processes, or a transform can't be copied.
     """
     specs, group_map, transforms = _taken_apart(env)
-    base = ObservedEnv(specs, group_map, batch_size=batch_size, device=device)
+    base = ObservedEnv(specs, group_map, batch_size=batch_size, device=device, batch_locked=batch_locked)
     return TransformedEnv(base, Compose(*map(_of_its_own, transforms)))
 
 

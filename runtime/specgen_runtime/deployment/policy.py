@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from threading import RLock
 from typing import Any, NoReturn, cast
@@ -12,14 +12,15 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
-from torch.export import ExportedProgram
+from torch.export import Dim, ExportedProgram
 
+from specgen_runtime.deployment.names import check_names, one_word
 from specgen_runtime.deployment.needed import needed_by
 from specgen_runtime.deployment.observed_env import learned_apart, observed
 from specgen_runtime.dtypes import dtype_name
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
-from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key, show_key
+from specgen_runtime.envs.keys import MissingKeyError, as_tuple, join_key
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.random_state import drawing_nothing
 from specgen_runtime.specs import TensorSpec
@@ -73,6 +74,8 @@ class DeployedPolicy(nn.Module):
     """
 
     _env: TransformedEnv[Any]
+    _any_number: bool = False
+    """Whether there may be any number of observations in front of the batch size."""
 
     def __init__(
         self,
@@ -101,7 +104,8 @@ class DeployedPolicy(nn.Module):
         self.policy = copy.deepcopy(policy).eval().requires_grad_(False).to(self.device)
         with drawing_nothing(self.policy, self.device):
             # its state is that of the transforms
-            self.__dict__["_env"] = observed(env, self.batch_size, self.device)
+            size = () if self._any_number else self.batch_size
+            self.__dict__["_env"] = observed(env, size, self.device, batch_locked=not self._any_number)
         self.transform = self._env.transform
         keys = [join_key(as_tuple(key)) for key in reads]
         self._needed = needed_by(keys, self._env)
@@ -123,20 +127,20 @@ class DeployedPolicy(nn.Module):
         acted = {*self._written, *map(join_key, outputs)}
         self._given = [key for key in self._needed.observed if key not in acted]
         self._actions: list[NestedKey] = [join_key(as_tuple(key)) for key in self._env.base_env.action_keys]
-        self.in_keys = [_name(key) for key in self._given]
-        self.out_keys = [_name(key) for key in self._actions]
+        self.in_keys = [one_word(key) for key in self._given]
+        self.out_keys = [one_word(key) for key in self._actions]
         self._specs = self._env.base_env.full_observation_spec
         unknown = [key for key in self._given if key not in self._specs.keys(True, True)]
         if unknown:
             raise ValueError(
-                f"DeployedPolicy: the policy reads {', '.join(map(_name, unknown))}, which neither the environment observes"
+                f"DeployedPolicy: the policy reads {', '.join(map(one_word, unknown))}, which neither the environment observes"
                 " nor a transform of it writes: give the environment that it was trained in, as `parts.eval_env`, or append"
                 " these transforms (InitTracker, primers of recurrent networks)"
             )
         states = [as_tuple(key) for key in (BEGINS, *self._carried, *self._written)]
-        _check_names(map(as_tuple, self._specs.keys(True, True)))
-        _check_names(states)
-        _check_names(map(as_tuple, self._actions))
+        check_names(map(as_tuple, self._specs.keys(True, True)))
+        check_names(states)
+        check_names(map(as_tuple, self._actions))
         with drawing_nothing(self.policy, self.device):
             self._begun = self._states_at_first()
         try:
@@ -156,11 +160,11 @@ class DeployedPolicy(nn.Module):
         Raises:
             ValueError: nothing says what one of them is.
         """
-        moment = self._moment(self._zeros())
+        moment = self._moment(self._zeros(), self.batch_size)
         for entry in self._needed.forward:
             moment = entry._reset(moment.empty(), moment)
         found = {key: moment.get(key, None) for key in self._written}
-        unknown = [_name(key) for key, value in found.items() if value is None]
+        unknown = [one_word(key) for key, value in found.items() if value is None]
         if unknown:
             raise ValueError(
                 f"DeployedPolicy: the policy leaves {', '.join(unknown)} to its next call, and no transform of the environment"
@@ -204,7 +208,7 @@ class DeployedPolicy(nn.Module):
             raise TypeError(
                 f"the policy reads {self.in_keys} by their names, and was given {type(observation).__name__}"
             )
-        observed = {_name(key) for key in self._specs.keys(True, True)}
+        observed = {one_word(key) for key in self._specs.keys(True, True)}
         if not set(self.in_keys) <= set(observation) <= observed:
             raise MissingKeyError(
                 f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}"
@@ -258,7 +262,7 @@ class DeployedPolicy(nn.Module):
             KeyError: the state lacks an entry.
         """
         if missing := [
-            name for name in (BEGINS, *map(_name, (*self._carried, *self._written))) if name not in state
+            name for name in (BEGINS, *map(one_word, (*self._carried, *self._written))) if name not in state
         ]:
             raise MissingKeyError(
                 f"the state lacks {', '.join(missing)}: it is what `forward` gave before, or `initial_state()`"
@@ -269,64 +273,78 @@ class DeployedPolicy(nn.Module):
         self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         begins = state[BEGINS]
+        size = begins.shape if self._any_number else self.batch_size
         if is_traced():
-            moment = self._either(begins, self._first(observation), self._next(observation, state))
+            moment = self._either(
+                begins, self._first(observation, size), self._next(observation, state, size), size
+            )
         elif bool(begins.all()):
-            moment = self._first(observation)
+            moment = self._first(observation, size)
         elif bool(begins.any()):
-            moment = self._either(begins, self._first(observation), self._next(observation, state))
+            moment = self._either(
+                begins, self._first(observation, size), self._next(observation, state, size), size
+            )
         else:
-            moment = self._next(observation, state)
+            moment = self._next(observation, state, size)
         exploration = ExplorationType.DETERMINISTIC if self.deterministic else ExplorationType.RANDOM
         with nullcontext() if is_traced() else _ONE_AT_A_TIME, set_exploration_type(exploration):
             acted = self.policy(moment.copy())
         following = {BEGINS: torch.zeros_like(begins)}
-        following.update((_name(key), acted.get(key)) for key in self._carried)
-        following.update((_name(key), acted.get(("next", *as_tuple(key)))) for key in self._written)
+        following.update((one_word(key), acted.get(key)) for key in self._carried)
+        following.update((one_word(key), acted.get(("next", *as_tuple(key)))) for key in self._written)
         for entry in self._needed.inverse:
             acted = entry._inv_call(acted)
-        return {_name(key): self._written_by_policy(acted, key) for key in self._actions}, following
+        return {one_word(key): self._written_by_policy(acted, key) for key in self._actions}, following
 
     def _written_by_policy(self, acted: TensorDictBase, key: NestedKey) -> Tensor:
         action: Tensor | None = acted.get(key, None)
         if action is None:
-            written = ", ".join(repr(_name(one)) for one in cast("list[NestedKey]", self.policy.out_keys))
+            written = ", ".join(repr(one_word(one)) for one in cast("list[NestedKey]", self.policy.out_keys))
             raise MissingKeyError(
-                f"DeployedPolicy: the environment takes {_name(key)!r}, and the policy writes {written}"
+                f"DeployedPolicy: the environment takes {one_word(key)!r}, and the policy writes {written}"
             )
         return action
 
-    def _first(self, observation: Mapping[str, Tensor]) -> TensorDictBase:
+    def _first(self, observation: Mapping[str, Tensor], size: torch.Size) -> TensorDictBase:
         """The moment that begins an episode."""
-        moment = self._moment(observation)
+        moment = self._moment(observation, size)
         for entry in self._forward:
             moment = entry._reset(moment.empty(), moment)
+        if self._any_number:
+            return moment.update(
+                {key: one[0].expand(*size, *one.shape[1:]) for key, one in self._begun.items()}
+            )
         return moment.update(self._begun)
 
-    def _next(self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> TensorDictBase:
+    def _next(
+        self, observation: Mapping[str, Tensor], state: Mapping[str, Tensor], size: torch.Size
+    ) -> TensorDictBase:
         """The moment behind another one."""
-        before = self._empty()
+        before = self._empty(size)
         for key in self._carried:
-            before.set(key, state[_name(key)])
-        moment = self._moment(observation)
+            before.set(key, state[one_word(key)])
+        moment = self._moment(observation, size)
         for entry in self._forward:
             moment = entry._step(before, moment)
         for key in self._written:
-            moment.set(key, state[_name(key)])
+            moment.set(key, state[one_word(key)])
         return moment
 
-    def _moment(self, observation: Mapping[str, Tensor]) -> TensorDictBase:
+    def _moment(self, observation: Mapping[str, Tensor], size: torch.Size) -> TensorDictBase:
         """What the environment observes, in an episode that goes on."""
-        moment = self._empty()
+        moment = self._empty(size)
         for key in self._given:
-            moment.set(key, observation[_name(key)])
+            moment.set(key, observation[one_word(key)])
         for key, spec in self._env.base_env.full_done_spec.items(True, True):
-            moment.set(key, spec.zero())
+            shape = (*size, *spec.shape[len(self._env.batch_size) :])
+            moment.set(key, torch.zeros(shape, dtype=torch.bool, device=self.device))
         return moment
 
-    def _either(self, begins: Tensor, first: TensorDictBase, following: TensorDictBase) -> TensorDictBase:
+    def _either(
+        self, begins: Tensor, first: TensorDictBase, following: TensorDictBase, size: torch.Size
+    ) -> TensorDictBase:
         """The entries that are read further on: of `first` where an episode begins, else of `following`."""
-        moment = self._empty()
+        moment = self._empty(size)
         for key in self._read:
             one, other = first.get(key, None), following.get(key, None)
             if one is None or other is None:
@@ -335,12 +353,13 @@ class DeployedPolicy(nn.Module):
             moment.set(key, torch.where(mask, one, other))
         return moment
 
-    def _empty(self) -> TensorDictBase:
-        return TensorDict({}, self.batch_size, device=self.device)
+    def _empty(self, size: torch.Size) -> TensorDictBase:
+        return TensorDict({}, size, device=self.device)
 
     def _zeros(self) -> dict[str, Tensor]:
         """An observation of zeros."""
-        return {name: self._specs[key].zero() for name, key in zip(self.in_keys, self._given, strict=True)}
+        size = self.batch_size if self._any_number else ()
+        return {one_word(key): self._specs[key].zero(size) for key in self._given}
 
     def _apply(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not available, and so is all that calls it, as `to`, `cuda` and `half`: raises RuntimeError."""
@@ -350,27 +369,31 @@ class DeployedPolicy(nn.Module):
 
     # ------------------------------------------------------------------ as a program
 
-    def export(self) -> ExportedProgram:
+    def export(self, *, dynamic_batch: bool = False) -> ExportedProgram:
         """`forward` as a program of `torch.export`, which needs torch alone.
 
         Its ``example_inputs`` are an observation of zeros and the initial state, also behind `torch.export.load`.
+
+        Args:
+            dynamic_batch: whether it takes any number of observations side by side, from one on; the example has two.
+
+        Raises:
+            torch._dynamo.exc.UserError: it is to take any number, and a network is for one number alone.
         """
         with torch.no_grad():
-            return torch.export.export(self, (self._zeros(), self.initial_state()), strict=False)
-
-
-def _name(key: NestedKey) -> str:
-    """A key in one word."""
-    return ".".join(as_tuple(key))
-
-
-def _check_names(keys: Iterable[tuple[str, ...]]) -> None:
-    """Raise a `ValueError` where two keys are one word."""
-    named: dict[str, tuple[str, ...]] = {}
-    for key in keys:
-        other = named.setdefault(_name(key), key)
-        if other != key:
-            both = " and ".join(show_key(join_key(one)) for one in sorted((other, key), key=len))
-            raise ValueError(
-                f"DeployedPolicy: {both} would both be called {_name(key)!r}: give one another name"
+            if not dynamic_batch:
+                return torch.export.export(self, (self._zeros(), self.initial_state()), strict=False)
+            # of two, since torch takes a size of one in the example for the only one
+            agent = _OfAnyNumber(
+                self.policy, self._env, batch_size=(2,), deterministic=self.deterministic, device=self.device
             )
+            two = (agent._zeros(), agent.initial_state())
+            rows = Dim("batch", min=1)
+            shapes = tuple({name: {0: rows} for name in given} for given in two)
+            return torch.export.export(agent, two, dynamic_shapes=shapes, strict=False)
+
+
+class _OfAnyNumber(DeployedPolicy):
+    """As programs are that take any number of observations."""
+
+    _any_number = True

@@ -230,7 +230,7 @@ class VecNormV2(Transform):
         return moment
 
     def _learned(self, moments: RunningMoments, value: Tensor, new: NewRows) -> RunningMoments:
-        if self.frozen or not new.size.numel():
+        if self.frozen or 0 in new.size:
             return moments
         if self.reduce_batch_dims:
             return moments.with_batch(value, new, self.decay)

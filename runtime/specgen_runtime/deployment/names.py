@@ -1,0 +1,27 @@
+"""What entries are called in one word, for those who know no nested keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen_runtime.envs.keys import as_tuple, join_key, show_key
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["check_names", "one_word"]
+
+
+def one_word(key: NestedKey) -> str:
+    """A key in one word."""
+    return ".".join(as_tuple(key))
+
+
+def check_names(keys: Iterable[tuple[str, ...]]) -> None:
+    """Raise a `ValueError` where two keys are one word."""
+    named: dict[str, tuple[str, ...]] = {}
+    for key in keys:
+        other = named.setdefault(one_word(key), key)
+        if other != key:
+            both = " and ".join(show_key(join_key(one)) for one in sorted((other, key), key=len))
+            raise ValueError(
+                f"DeployedPolicy: {both} would both be called {one_word(key)!r}: give one another name"
+            )
