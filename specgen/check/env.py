@@ -11,7 +11,7 @@ from specgen.check.domains import proved_values, report_certain_results, report_
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
 from specgen.check.functions import check_functions
 from specgen.check.groups import check_groups, check_key_group, for_all_agents, with_group_help
-from specgen.check.hints import absent, not_yet, unassigned, wrong_reset_target, wrong_step_target
+from specgen.check.hints import absent, not_yet, one_number, unassigned, wrong_reset_target, wrong_step_target
 from specgen.check.lints.env import EnvToLint, lint_env
 from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Declared, Entry, Parameter, Role, dotted, reward_entry
@@ -28,12 +28,12 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, SpecType, Type
-from specgen.expr.sizes import ANY_DIMS, Dims
+from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
 from specgen.values import dataclass, replace
 
 
@@ -360,6 +360,7 @@ class EnvChecker:
             flags = self._done_dims(prefix, types)
             if dims != flags:
                 group = dotted(key[:-1])
+                said = find(self.file.root, (*self.path, "step", dotted(key)))
                 self.sink.add(
                     done_rules.DONE_SHAPE.at(
                         self.file.span(*self.path, "reward", index)
@@ -368,22 +369,13 @@ class EnvChecker:
                         f"reward `{dotted(key)}` has shape {list(dims)}, but its done flags have shape {list(flags)}",
                         help=f'declare `done: ["", {group}]` and {self._ended(group)}'
                         if group
-                        else f"a reward at the root is one number: {_one_number(dims)}, or nest it in a group",
+                        else f"a reward at the root is one number: {one_number(dims, said)}, or nest it in a group",
                     )
                 )
 
     def _ended(self, group: str) -> str:
         """What else is to be done for the flags of a group."""
         return f"assign `{group}.terminated`"
-
-
-def _one_number(dims: Dims) -> str:
-    """How one number is made of what has these dimensions."""
-    return (
-        f"take its element, `(…)[{', '.join('0' * len(dims))}]`"
-        if set(dims) == {1}
-        else "reduce it, `sum(…)`"
-    )
 
 
 def _lost(*groups: tuple[Iterable[str], Iterable[str]]) -> frozenset[str]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from specgen.check.model import Entry, dotted
+from specgen.expr.sizes import Dims
 from specgen.expr.symbols import Key
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS
 from specgen.schema.env import Env
+from specgen.source import Node, Scalar
+
+_LONG = 60
+"""Expressions are repeated up to that length."""
 
 
 def not_yet(state: Iterable[Entry], *, python: bool) -> dict[str, str]:
@@ -133,3 +138,14 @@ def wrong_step_target(
     for key in ("next.reward", "next.terminated", "next.truncated", "next.done"):
         wrong[key] = f"in an environment's `step` this is written bare: `{key.removeprefix('next.')}`"
     return wrong
+
+
+def one_number(dims: Dims, node: Node | None) -> str:
+    """How one number is made of an expression that has these dimensions, which stands at a node."""
+    text = node.value if isinstance(node, Scalar) else None
+    if not isinstance(text, str) or len(text) > _LONG or "\n" in text:
+        text = "…"
+    if set(dims) == {1}:
+        operand = text if text.replace(".", "_").isidentifier() else f"({text})"
+        return f"take its element, `{operand}[{', '.join('0' * len(dims))}]`"
+    return f"reduce it, `sum({text})`"
