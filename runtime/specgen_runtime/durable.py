@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["replace_file", "save_values", "sync_folder", "write_file"]
+__all__ = ["load_values", "replace_file", "save_values", "sync_folder", "write_file"]
 
 
 def write_file(file: Path, content: Any) -> None:
@@ -37,6 +38,19 @@ def save_values(file: Path, values: dict[str, Any]) -> None:
     written = BytesIO()  # torch ends the process, or hides the error, where a disk is full
     torch.save(values, written)
     write_file(file, written.getbuffer())
+
+
+def load_values(file: Path) -> dict[str, Any]:
+    """Read what `save_values` wrote, on the CPU.
+
+    Raises:
+        OSError: the file is not there, or is not what was written.
+    """
+    try:
+        values: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise OSError(f"{file} is not what was written") from error
+    return values
 
 
 def replace_file(file: Path, content: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 import torch
 from specgen_runtime import durable
 from specgen_runtime.data import LazyTensorStorage, ReplayBuffer
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.training import load_parts
 from specgen_runtime.training.checkpoints import Checkpoints
 from specgen_runtime.training.state import plain_state, restored_state
@@ -50,6 +52,31 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         "checkpoints.json",
     ]
     assert rows_of(Checkpoints(tmp_path, keep=2)) == (3, [3])
+
+
+@pytest.mark.parametrize("file", ["state.pt", "buffer/*/0.0.rows", "buffer/*/rows.json", "buffer/*/state.pt"])
+@pytest.mark.parametrize("how", ["removed", "cut"])
+def test_a_damaged_one_is_named(tmp_path: Path, file: str, how: str) -> None:
+    """And the one before is there for whoever removes it."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for number in (1, 2):
+        checkpoints.save(number * 10, {"number": number}, {"buffer": buffer_of(number)})
+    (damaged,) = (tmp_path / "checkpoint-20").glob(file)
+    content = damaged.read_bytes()
+    damaged.unlink()
+    if how == "cut":
+        damaged.write_bytes(content[: len(content) // 2])
+    with pytest.raises(
+        OSError, match=r"checkpoint-20 is damaged: .*; remove it, and the run goes on from checkpoint-10"
+    ):
+        rows_of(Checkpoints(tmp_path, keep=2))
+    shutil.rmtree(tmp_path / "checkpoint-20")
+    assert rows_of(Checkpoints(tmp_path, keep=2)) == (1, [1])
+    (tmp_path / "checkpoint-10" / "state.pt").unlink()
+    with pytest.raises(
+        ReportedError, match=r"checkpoint-10 is damaged: .*; start a new run in another folder"
+    ):
+        rows_of(Checkpoints(tmp_path, keep=2))
 
 
 def test_the_newer_of_two_at_the_same_count_stays(tmp_path: Path) -> None:

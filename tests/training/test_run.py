@@ -277,6 +277,16 @@ def test_a_file_is_no_folder_of_a_run(tmp_path: Path, below: str) -> None:
     assert isinstance(raised.value, ReportedError)  # a command line says it in a line
 
 
+def test_a_folder_that_can_not_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(OSError, match=r"run can't be made: Permission denied\. Choose another one") as raised:
+        run_in(tmp_path / "run").__enter__()
+    assert isinstance(raised.value, ReportedError)
+
+
 def test_rows_behind_the_checkpoint_are_cut(tmp_path: Path) -> None:
     with run_in(tmp_path) as run:
         run.count(CartPole(batch_size=[5]).rollout(2))
@@ -294,6 +304,26 @@ def test_rows_behind_the_checkpoint_are_cut(tmp_path: Path) -> None:
     rows = read_log(tmp_path / "log.csv")
     assert [row["a"] for row in rows] == [1, 3]
     assert "late" not in (tmp_path / "log.csv").read_text()
+
+
+def test_the_configuration_of_another_training(tmp_path: Path) -> None:
+    """Its fields are named, but for those behind the fourth; and a file that was damaged is."""
+    with run_in(tmp_path, {"lr": 0.1, "eps": 0.5}) as run:
+        run.save()
+    other = {"lr": 0.2, **dict.fromkeys("abcdef", 1)}
+    with pytest.raises(ConfigChangedError) as raised:
+        run_in(tmp_path, other, resume=True).__enter__()
+    assert str(raised.value) == (
+        f"{tmp_path} holds a run with another configuration: lr was 0.1, is 0.2; it has eps, which this training does not "
+        "know; it lacks a, b, c, d and 2 more. It is one of another pipeline, or of another version of this one: start a "
+        "new run in another folder"
+    )
+    assert raised.value.fields == ["lr", "eps", *"abcdef"]
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(
+        ReportedError, match=r"config\.json can't be read, which says what the run was begun with"
+    ):
+        run_in(tmp_path, other, resume=True).__enter__()
 
 
 def test_another_configuration(tmp_path: Path) -> None:

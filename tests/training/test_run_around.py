@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from specgen_std.envs.cartpole import CartPole
 
 from tests.training.small_run import Config, run_in
@@ -19,6 +20,7 @@ from tests.training.small_run import Config, run_in
 def test_lines_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with run_in(tmp_path, progress=True) as run:
         run.frames = 500
+        run.updates = 1
         run._progress.update(500)
         run.log(evaluation=1)
         run.log(evaluation=2)  # too soon for another line
@@ -33,6 +35,29 @@ def test_lines_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         f"resumed {tmp_path} at 500 frames",
         "lr was 0.1, is 0.2 from here on",
         f"ended at 500 frames, in {tmp_path}",
+    ]
+
+
+def test_what_learns_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No update at all, losses that are no numbers, and a run that nobody saved."""
+    with run_in(tmp_path, progress=True) as run:
+        run.frames = 500
+        run.log(evaluation=1)
+    with run_in(tmp_path, resume=True, progress=True) as run:
+        run.frames = 200
+        run.add({"loss_actor": 1.0, "explained_variance": float("nan")})
+        run.log()
+        run.add({"loss_actor": float("nan"), "critic_loss": torch.tensor(float("inf"))})
+        run.log(evaluation=2)
+        run.add({"loss_actor": float("nan")})  # told once
+        run.log()
+    said = [line for line in capsys.readouterr().err.splitlines() if "frames_per_second" not in line]
+    assert said == [
+        f"ended at 500 frames, in {tmp_path}, without an update: nothing was learned",
+        f"no checkpoint was written in {tmp_path}: it begins anew",
+        "loss_actor is nan, critic_loss is inf at 200 frames: what is learned from here on is lost. "
+        "Smaller step sizes may help, or gradients that are clipped",
+        f"ended at 200 frames, in {tmp_path}",
     ]
 
 

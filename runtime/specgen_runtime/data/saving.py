@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.dtypes import dtype_name
-from specgen_runtime.durable import replace_file, save_values, sync_folder, write_file
+from specgen_runtime.durable import load_values, replace_file, save_values, sync_folder, write_file
 
 __all__ = ["link_saved", "load_state", "save_state"]
 
@@ -90,7 +90,7 @@ def load_state(path: Path) -> dict[str, Any]:
     folder = _saved_folder(path)
     if folder is None:
         raise FileNotFoundError(f"no replay buffer was saved in {path}")
-    state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True, map_location="cpu")
+    state = load_values(folder / "state.pt")
     return {**state, "_storage": _read_rows(folder)}
 
 
@@ -164,8 +164,7 @@ def _keep(file: Path, content: Any, same: Path | None) -> None:
 
 def _read_rows(folder: Path) -> dict[str, Any]:
     if (folder / _LISTED).is_file():
-        listed: dict[str, Any] = torch.load(folder / _LISTED, weights_only=True, map_location="cpu")
-        return listed
+        return load_values(folder / _LISTED)
     storage: dict[str, Any] = json.loads((folder / _ROWS).read_text(encoding="utf-8"))
     leaves = {
         tuple(entry["key"]): tuple(_read(folder, number, entry))
@@ -183,5 +182,7 @@ def _read(folder: Path, number: int, entry: dict[str, Any]) -> Iterator[Tensor]:
     for part in range(len(entry["digests"])):
         rows = min(entry["rows"], length - part * entry["rows"])
         size = rows * torch.Size(shape).numel()
-        file = str(folder / _file_name(number, part))
-        yield torch.from_file(file, shared=False, size=size, dtype=dtype).reshape(rows, *shape)
+        file = folder / _file_name(number, part)
+        if file.stat().st_size != size * dtype.itemsize:
+            raise OSError(f"{file} has {file.stat().st_size} bytes, and {size * dtype.itemsize} were written")
+        yield torch.from_file(str(file), shared=False, size=size, dtype=dtype).reshape(rows, *shape)

@@ -237,7 +237,10 @@ def check_action_values(
     for (key, spec), action in zip(leaves, actions, strict=True):
         if action.device.type == "cpu" and not (_is_class(spec, action) or _allowed(spec, action)):
             name = f"{layout.env}.step"
-            raise ValueError(f"{name}: {show_key(key)} is not in its spec {spec}: found {shown(action)}")
+            lost = " (a policy whose losses were nan gives that)" if bool(action.isnan().any()) else ""
+            raise ValueError(
+                f"{name}: {show_key(key)} is not in its spec {spec}: found {shown(action)}{lost}"
+            )
 
 
 def _is_class(spec: Any, action: torch.Tensor) -> bool:

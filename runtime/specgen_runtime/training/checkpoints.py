@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from specgen_runtime.data.saving import link_saved
-from specgen_runtime.durable import replace_file, save_values, sync_folder
+from specgen_runtime.durable import load_values, replace_file, save_values, sync_folder
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.training.state import plain_state, restored_state
 
 __all__ = ["Checkpoints", "SavesItself", "load_parts"]
@@ -40,6 +40,10 @@ class SavesItself(Protocol):
 
     def loads(self, path: str | Path) -> None:
         """Go on from what was saved there."""
+
+
+class DamagedCheckpointError(ReportedError, OSError):
+    """A checkpoint whose files are not what was written."""
 
 
 class Checkpoints:
@@ -110,21 +114,28 @@ class Checkpoints:
         """The state of the last checkpoint; buffers go on from theirs.
 
         Raises:
-            FileNotFoundError: there is none, or none of a buffer.
+            FileNotFoundError: there is none.
+            DamagedCheckpointError: a file of it is gone, or is not what was written.
         """
         if self.last is None:
             raise FileNotFoundError(f"there is no checkpoint in {self.folder}")
-        plain = torch.load(self.last / "state.pt", weights_only=True, map_location="cpu")
-        for name, buffer in buffers.items():
-            buffer.loads(self.last / name)
+        try:
+            plain = load_values(self.last / "state.pt")
+            for name, buffer in buffers.items():
+                buffer.loads(self.last / name)
+        except (OSError, json.JSONDecodeError) as error:
+            remedy = "start a new run in another folder"
+            if len(self.kept) > 1:
+                remedy = f"remove it, and the run goes on from {self.kept[-2].name}"
+            raise DamagedCheckpointError(f"{self.last} is damaged: {error}; {remedy}") from error
         state: dict[str, Any] = restored_state(plain)
         return state
 
     def _named(self) -> list[Path]:
-        """Those that the file names, oldest first."""
+        """Those that the file names, oldest first; who removes a folder of them goes on from the one before."""
         manifest = self.folder / _MANIFEST
         named = json.loads(manifest.read_text(encoding="utf-8"))["kept"] if manifest.is_file() else []
-        return [self.folder / name for name in named]
+        return [self.folder / name for name in named if (self.folder / name).is_dir()]
 
     def _free_name(self, frames: int) -> Path:
         """A name that no kept checkpoint has; one of the same count is there until the new one is."""

@@ -1,4 +1,4 @@
-"""`FolderLock`: one training at a time in a folder."""
+"""The folder of a training: it is made, and `FolderLock` lets one training at a time write there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
 
 from specgen_runtime.reported import ReportedError
 
-__all__ = ["FolderInUseError", "FolderLock"]
+__all__ = ["FolderInUseError", "FolderLock", "FolderUsedError", "made_folder"]
 
 _NAME = "run.lock"
 
@@ -25,8 +25,36 @@ _PATIENCE = 2.0
 """Seconds that are waited for processes that a killed training left behind, and that end by themselves."""
 
 
+class FolderUsedError(ReportedError, FileExistsError):
+    """A folder that holds a training already, or a place that something else has."""
+
+
 class FolderInUseError(ReportedError, RuntimeError):
     """A folder that another training writes to."""
+
+
+class FolderNotMadeError(ReportedError, OSError):
+    """A folder that the system does not let us make."""
+
+
+def made_folder(folder: Path) -> Path:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        FolderUsedError: a file is in its place.
+        FolderNotMadeError: the system refuses it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FolderUsedError(
+            f"{folder} is no folder, or lies below a file: choose another one for the run"
+        ) from error
+    except OSError as error:
+        raise FolderNotMadeError(
+            f"the folder {folder} can't be made: {error.strerror}. Choose another one for the run"
+        ) from error
+    return folder
 
 
 class FolderLock:

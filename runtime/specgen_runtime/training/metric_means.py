@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from specgen_runtime.training.episode_returns import sum_dtype
 
-__all__ = ["MetricMeans", "named_metrics", "read_numbers"]
+__all__ = ["MetricMeans", "lost_losses", "named_metrics", "read_numbers"]
 
 
 def named_metrics(metrics: Any) -> dict[str, Any]:
@@ -36,6 +38,17 @@ def named_metrics(metrics: Any) -> dict[str, Any]:
                 named[name] = value
         return named
     raise TypeError(f"metrics are a NamedTuple, a mapping or a tensordict, found {type(metrics).__name__}")
+
+
+def lost_losses(row: Mapping[str, float], names: Iterable[str]) -> str:
+    """The losses of a row that are not finite, each with its value; empty if there are none.
+
+    Args:
+        row: the numbers, by name.
+        names: of the metrics among them; a loss has the word in its name.
+    """
+    lost = (name for name in names if "loss" in re.split("[_/]", name) and not math.isfinite(row[name]))
+    return ", ".join(f"{name} is {row[name]}" for name in lost)
 
 
 class MetricMeans:

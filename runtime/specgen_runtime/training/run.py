@@ -11,13 +11,12 @@ from typing import Any, Protocol, Self
 from tensordict import TensorDictBase
 
 from specgen_runtime.collectors.trajectories import frames_in
-from specgen_runtime.reported import ReportedError
 from specgen_runtime.training.checkpoints import Checkpoints, SavesItself
 from specgen_runtime.training.episode_returns import EpisodeReturns
-from specgen_runtime.training.folder_lock import FolderLock
+from specgen_runtime.training.folder_lock import FolderLock, FolderUsedError, made_folder
 from specgen_runtime.training.interrupts import Interrupts
 from specgen_runtime.training.loggers import Logger, make_loggers
-from specgen_runtime.training.metric_means import MetricMeans, read_numbers
+from specgen_runtime.training.metric_means import MetricMeans, lost_losses, read_numbers
 from specgen_runtime.training.progress import Progress
 from specgen_runtime.training.run_config import (
     ConfigChangedError,
@@ -34,10 +33,9 @@ __all__ = ["Run", "Stateful"]
 
 _CONFIG, _LOG = "config.json", "log.csv"
 _ALWAYS_FREE = frozenset({"total_frames", "total_updates"})
-
-
-class FolderUsedError(ReportedError, FileExistsError):
-    """A folder that holds a training already."""
+_NO_NUMBER = (
+    ": what is learned from here on is lost. Smaller step sizes may help, or gradients that are clipped"
+)
 
 
 class Stateful(Protocol):
@@ -139,17 +137,12 @@ class Run:
         self._saved_counters: tuple[int, int, int, float] | None = None
         self._interrupts = Interrupts()
         self._loggers: list[Logger] = []
+        self._lost = False
 
     # begin and end
 
     def __enter__(self) -> Self:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError) as error:
-            raise FolderUsedError(
-                f"{self.folder} is no folder, or lies below a file: choose another one for the run"
-            ) from error
-        self._lock = FolderLock(self.folder)
+        self._lock = FolderLock(made_folder(self.folder))
         try:
             self._begin()
         except BaseException:
@@ -168,6 +161,7 @@ class Run:
         resumed = self._checkpoints.last is not None
         changed = self._changed_config() if resumed else {}
         rows = self._load() if resumed else 0
+        begun_anew = self._resume and not resumed and (self.folder / _LOG).exists()
         self._loggers = make_loggers(self._logger_names, self.folder, self._config, self._counted, resumed)
         self._store_config(changed, resumed)
         self._log = RunLog(self.folder / _LOG, rows)
@@ -177,6 +171,8 @@ class Run:
         total = self.total_updates if self.total_frames is None else self.total_frames
         unit = "updates" if self.total_frames is None else "frames"
         self._progress = Progress(total, unit, self._counted, self._shows_progress)
+        if begun_anew:
+            self._progress.note(f"no checkpoint was written in {self.folder}: it begins anew")
         if resumed:
             self._progress.note(f"resumed {self.folder} at {self._counted} {unit}")
             for name, (old, new) in changed.items():
@@ -189,7 +185,8 @@ class Run:
         self._progress.close()
         if kind is None:
             unit = "updates" if self.total_frames is None else "frames"
-            self._progress.note(f"ended at {self._counted} {unit}, in {self.folder}")
+            learned = "" if self.updates else ", without an update: nothing was learned"
+            self._progress.note(f"ended at {self._counted} {unit}, in {self.folder}{learned}")
         for logger in self._loggers:
             logger.close()
         self._lock.release()
@@ -200,7 +197,7 @@ class Run:
         changed = changed_fields(stored, self._config)
         refused = {name: pair for name, pair in changed.items() if name not in self._may_change}
         if refused:
-            raise ConfigChangedError(self.folder, refused)
+            raise ConfigChangedError(self.folder, refused, stored, self._config)
         return changed
 
     def _store_config(self, changed: Mapping[str, tuple[Any, Any]], resumed: bool) -> None:
@@ -334,6 +331,9 @@ class Run:
         self._log.add(row)
         shown = {name: value for name, value in row.items() if name not in ("frames", "updates", "seconds")}
         self._progress.show(shown)
+        if not self._lost and (lost := lost_losses(row, metrics)):
+            self._lost = True
+            self._progress.note(f"{lost} at {self._counted} {unit}{_NO_NUMBER}")
         for logger in self._loggers:
             logger.log(row, self._counted)
         return row

@@ -17,17 +17,50 @@ __all__ = ["ConfigChangedError", "changed_fields", "plain_config", "read_config"
 class ConfigChangedError(ReportedError, ValueError):
     """A training would go on with a configuration that it was not begun with.
 
+    Args:
+        folder: of the run.
+        changes: the fields that differ and may not, with both values.
+        before: the configuration that the run was begun with.
+        now: the other one.
+
     Attributes:
         fields: what differs, and may not.
     """
 
-    def __init__(self, folder: Path, changes: Mapping[str, tuple[Any, Any]]) -> None:
-        listed = "; ".join(f"{name} was {old!r}, is {new!r}" for name, (old, new) in changes.items())
-        super().__init__(
-            f"{folder} holds a run with another configuration: {listed}. Resume it with the values that it has, or"
-            " start a new run in another folder"
-        )
+    def __init__(
+        self,
+        folder: Path,
+        changes: Mapping[str, tuple[Any, Any]],
+        before: Mapping[str, Any],
+        now: Mapping[str, Any],
+    ) -> None:
+        both = before.keys() & now.keys()
+        said = [f"{name} was {old!r}, is {new!r}" for name, (old, new) in changes.items() if name in both]
+        gone = [name for name in changes if name not in now]
+        added = [name for name in changes if name not in before]
+        if gone:
+            said.append(f"it has {_some(gone)}, which this training does not know")
+        if added:
+            said.append(f"it lacks {_some(added)}")
+        remedy = "Resume it with the values that it has, or start a new run in another folder"
+        if gone or added:
+            remedy = "It is one of another pipeline, or of another version of this one: start a new run in another folder"
+        super().__init__(f"{folder} holds a run with another configuration: {'; '.join(said)}. {remedy}")
         self.fields = list(changes)
+
+
+class UnreadableError(ReportedError, ValueError):
+    """A file of a run that does not hold what was written."""
+
+
+_SHOWN = 4
+"""How many names are listed."""
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def plain_config(config: Any) -> dict[str, Any]:
@@ -70,8 +103,18 @@ def changed_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """What `write_config` wrote: `"config"`, and the list of `"changes"` since."""
-    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    """What `write_config` wrote: `"config"`, and the list of `"changes"` since.
+
+    Raises:
+        UnreadableError: the file is not there, or is no JSON.
+    """
+    try:
+        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableError(
+            f"{file} can't be read, which says what the run was begun with: {error}. Mend it, or start a new run in"
+            " another folder"
+        ) from error
     return stored
 
 
