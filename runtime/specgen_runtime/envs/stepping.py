@@ -137,8 +137,8 @@ def step(env: EnvBase[D, Any], tensordict: D) -> D:
     if following is tensordict:
         raise RuntimeError(f"{layout.env}._step returned its input; return a new tensordict")
     refuse_changes(layout, held, "_step")
-    if preset is not None:
-        _add_presets(layout, following, preset)
+    if preset is not None and _add_presets(layout, following, preset):
+        complete_flags(layout, following)  # environments that know their own flags to be right skip it
     size = tensordict.batch_size
     if following.batch_size != size:
         fit_batch(layout, following, size, "_step")
@@ -185,13 +185,16 @@ def complete_flags(layout: Layout, tensordict: TensorDictBase) -> None:
         raise
 
 
-def _add_presets(layout: Layout, following: TensorDictBase, preset: Any) -> None:
+def _add_presets(layout: Layout, following: TensorDictBase, preset: Any) -> bool:
     """Write into what `_step` returned the values that stood under `"next"` before, in place.
 
     What is complete (it has every observation, reward and done flag of the specs) is the result of an earlier step:
     none of it counts, but for entries that no spec names and `_step` did not give, such as those of a policy. Of
     anything else every value prevails, and flags that are not among them follow from those that are. This looks at
     the data only, so that copies, rows of rollouts and data from other processes are treated alike.
+
+    Returns:
+        Whether flags are among what prevails.
 
     Raises:
         TypeError: `preset` is no tensordict.
@@ -202,11 +205,12 @@ def _add_presets(layout: Layout, following: TensorDictBase, preset: Any) -> None
     if any(e.leaf.find(preset) is None for e in entries):
         following.exclude(*_outdated_flags(layout, preset), inplace=True)
         following.update(preset)
-        return
+        return any(e.leaf.find(preset) is not None for e in layout.done.entries)
     known = {join_key(as_tuple(e.leaf.key)) for e in entries}
     for key in preset.keys(True, True):
         if join_key(as_tuple(key)) not in known and peek(following, key) is None:
             following.set(key, preset.get(key))
+    return False
 
 
 def written_by_policy(env: EnvBase[Any] | None, tensordict: TensorDictBase) -> TensorDictBase | None:
