@@ -11,7 +11,7 @@ from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["mask_shape", "masks_of", "refuse_mask"]
+__all__ = ["mask_shape", "masks_of", "refuse_mask", "renamed_actions", "shown_key"]
 
 
 def mask_shape(action: Any) -> torch.Size:
@@ -50,6 +50,28 @@ def masks_of(
             )
         found += zip(actions, keys, strict=True)
     return tuple(found)
+
+
+def renamed_actions(transform: Any) -> dict[NestedKey, NestedKey]:
+    """The actions that the environment is given as they are, but under another key, each with what the policy calls it."""
+    pairs = getattr(transform, "_renamed_inverse", ())
+    rows = transform.keys_inv if pairs else ()
+    return {getattr(row, role): getattr(row, made) for row in rows for role, made in pairs}
+
+
+def shown_key(transform: Any, key: NestedKey) -> NestedKey:
+    """Where an entry stands behind a transform that shows it as it is under another key, and no longer, or not it, under `key`."""
+    maps: dict[str, str] = getattr(transform, "_maps", {})
+    if not maps or (key not in transform.out_keys and key not in transform.dropped_keys):
+        return key
+    for row in transform.keys:
+        for name, role in maps.items():
+            how = transform._follows.get(name)
+            if how is None or how.image != "same" or how.source != role or getattr(row, role) != key:
+                continue
+            shown: NestedKey = getattr(row, name)
+            return shown
+    return key
 
 
 def refuse_mask(name: str, action: NestedKey, spec: TensorSpec, mask: NestedKey, found: TensorSpec) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -169,14 +169,6 @@ class Transform(TellingModule):
     def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:
         """Actions, each with the observation that tells its allowed values: random ones keep to it."""
         return ()
-
-    def _renamed_actions(self) -> Mapping[NestedKey, NestedKey]:
-        """The actions that the environment is given as they are, but under another key, each with what the policy calls it."""
-        return {}
-
-    def _shown_key(self, key: NestedKey) -> NestedKey:
-        """Where an entry stands behind this transform, if that is the same under another key, and `key` is not it."""
-        return key
 
     def _derives_done(self) -> bool:
         """Whether `done` has to follow `terminated` and `truncated` where this transform writes new ones."""

@@ -8,7 +8,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.overrides import overrides_rand_action
 from specgen_runtime.envs.random_actions import draw_masked_actions
-from specgen_runtime.transforms.action_masks import mask_shape
+from specgen_runtime.transforms.action_masks import mask_shape, renamed_actions, shown_key
 from specgen_runtime.transforms.compose import leaves
 from specgen_runtime.typing import NestedKey
 
@@ -34,9 +34,9 @@ def base_action_masks(env: TransformedEnv[Any, Any]) -> Masks:
     # with what the base environment calls its own actions
     found: list[tuple[NestedKey, NestedKey, NestedKey | None]] = [(key, mask, key) for key, mask in own]
     for transform in leaves(env.transform):
-        renamed, changed = transform._renamed_actions(), {*transform.in_keys_inv}
+        renamed, changed = renamed_actions(transform), {*transform.in_keys_inv}
         found = [
-            (renamed.get(action, action), transform._shown_key(mask), inner)
+            (renamed.get(action, action), shown_key(transform, mask), inner)
             for action, mask, inner in found
             if action not in changed or action in renamed
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -94,24 +94,6 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:
         """Actions as the policy writes them, each with the observation that tells its allowed values."""
         return masks_of(self.keys, self.keys_inv, self._masks, self._reads) if self._masks else ()
-
-    def _renamed_actions(self) -> Mapping[NestedKey, NestedKey]:
-        rows = self.keys_inv if self._renamed_inverse else ()
-        return {
-            getattr(row, role): getattr(row, made) for row in rows for role, made in self._renamed_inverse
-        }
-
-    def _shown_key(self, key: NestedKey) -> NestedKey:
-        if key not in self.out_keys and key not in self.dropped_keys:
-            return key
-        for row in self.keys:
-            for name, role in self._maps.items():
-                how = self._follows.get(name)
-                if how is None or how.image != "same" or how.source != role or getattr(row, role) != key:
-                    continue
-                shown: NestedKey = getattr(row, name)
-                return shown
-        return key
 
     # ----------------------------------------------------------------- specs
 
