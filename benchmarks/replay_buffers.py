@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.harness import Budget, Row, Work, paired
 CAPACITY = 100_000
 LARGE = 1_000_000
 BATCH = 256
+SLICES: tuple[str, tuple[Any, ...], dict[str, Any]] = ("SliceSampler", (), {"slice_len": 16})
 
 
 def rows(budget: Budget) -> Iterator[Row]:
@@ -30,8 +32,8 @@ def rows(budget: Budget) -> Iterator[Row]:
     yield _sampled(
         f"without replacement: sample {BATCH}", _both(sampler=("SamplerWithoutReplacement", (), {})), budget
     )
-    slices = ("SliceSampler", (), {"slice_len": 16})
-    yield _sampled(f"slices of 16: sample {BATCH}", _both(sampler=slices), budget)
+    yield _sampled(f"slices of 16: sample {BATCH}", _both(sampler=SLICES), budget)
+    yield from _between_writes(budget)
     yield from _prioritized(budget)
     yield from _saved(budget)
 
@@ -46,6 +48,41 @@ def _extended(storage: str, count: int, budget: Budget) -> Row:
         budget,
         limit=2.5,
     )
+
+
+def _between_writes(budget: Budget) -> Iterator[Row]:
+    """A new step and a sample: what is known of trajectories has to be known of that step, too.
+
+    It is added alone: TorchRL's `HERReplayBuffer` fails behind batches that are written into a full one.
+    """
+
+    def round_of(buffer: Any, step: TensorDict) -> None:
+        buffer.add(step)
+        buffer.sample()
+
+    for capacity in (CAPACITY, LARGE):
+        for name, made in (("slices of 16", _sliced), ("goals in hindsight", _hindsight)):
+            step = _steps(1, goals=made is _hindsight)[0]
+            yield paired(
+                f"{name}, {capacity:,} steps: add 1, sample {BATCH}",
+                Work(partial(round_of, made(ours, capacity), step)),
+                Work(partial(round_of, made(theirs, capacity), step)),
+                budget,
+                limit=1.3,
+            )
+
+
+def _sliced(library: Any, capacity: int) -> Any:
+    return _one(library, sampler=SLICES, capacity=capacity)
+
+
+def _hindsight(library: Any, capacity: int) -> Any:
+    buffer = library.HERReplayBuffer(
+        lambda step: (step["next", "achieved_goal"] - step["desired_goal"]).norm(dim=-1, keepdim=True),
+        storage=library.LazyTensorStorage(capacity),
+        batch_size=BATCH,
+    )
+    return _filled(buffer, capacity, goals=True)
 
 
 def _prioritized(budget: Budget) -> Iterator[Row]:
@@ -110,12 +147,16 @@ def _one(
         sampler=getattr(library, name)(*arguments, **keywords),
         batch_size=BATCH,
     )
+    return _filled(buffer, capacity)
+
+
+def _filled(buffer: Any, capacity: int, goals: bool = False) -> Any:
     for _ in range(capacity // 10_000):
-        buffer.extend(_steps(10_000))
+        buffer.extend(_steps(10_000, goals))
     return buffer
 
 
-def _steps(count: int) -> TensorDict:
+def _steps(count: int, goals: bool = False) -> TensorDict:
     """Steps as of HalfCheetah, of episodes of 100."""
     done = (torch.arange(count) % 100 == 99).unsqueeze(-1)
     after = {
@@ -126,4 +167,8 @@ def _steps(count: int) -> TensorDict:
         "truncated": done,
     }
     entries = {"observation": torch.randn(count, 17), "action": torch.randn(count, 6), "next": after}
-    return TensorDict(entries, [count])
+    steps = TensorDict(entries, [count])
+    if goals:
+        for name in ("achieved_goal", "desired_goal"):
+            steps[name] = steps["next", name] = torch.randn(count, 3)
+    return steps

@@ -300,3 +300,22 @@ def test_goals_do_not_change_within_a_part_of_a_trajectory(kind: type[SliceSampl
         buffer.set_sampler(kind(slice_len=3))
     buffer.extend(steps(20))
     assert len(buffer.sample()) == 6
+
+
+@pytest.mark.peers
+def test_samples_between_batches_that_are_written_over_others() -> None:
+    """TorchRL compares the rows of the last write with those of the one before, which fails where they are several."""
+    theirs = pytest.importorskip("torchrl.data")
+    options: dict[str, Any] = {"her_ratio": 1.0, "strategy": "final"}
+    peer = theirs.HERReplayBuffer(distance, storage=theirs.LazyTensorStorage(28), **options)
+    mine = HERReplayBuffer(distance, storage=LazyTensorStorage(28), **options)
+    for buffer in (peer, mine):
+        buffer.extend(steps(28))
+        buffer.extend(steps(7, 28))
+        buffer.sample(20)
+        buffer.extend(steps(7, 35))
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        peer.sample(20)
+    assert {int(goal) for goal in mine.sample(200)["desired_goal"]} == {20, 27, 34, 41}
+    mine[0:7] = steps(7, 28, length=100)  # rows of the fifth episode, without its end
+    assert {int(goal) for goal in mine.sample(200)["desired_goal"]} == {20, 27, 41}

@@ -13,7 +13,6 @@ from specgen_runtime.data import (
     SliceSamplerWithoutReplacement,
     TensorDictReplayBuffer,
 )
-from specgen_runtime.data.trajectories import find_trajectories
 from tensordict import TensorDict
 
 from tests.data.transitions import transitions
@@ -223,31 +222,6 @@ def test_without_replacement() -> None:
         passed = [sample["episode"].reshape(-1, 4)[:, 0].tolist() for sample in buffer]
         assert [len(sample) for sample in passed] == [3, 3, 3]
         assert sorted(number for sample in passed for number in sample) == list(range(9))
-
-
-class TestTrajectories:
-    def test_around_the_end(self) -> None:
-        """A trajectory goes on in row 0, unless the newest row is the last."""
-        end = torch.zeros(10, dtype=torch.bool)
-        end[[2, 4, 7]] = True
-        start, stop, length = find_trajectories(end, full=True, last=None)
-        assert (start.flatten().tolist(), stop.flatten().tolist()) == ([8, 3, 5], [2, 4, 7])
-        assert length.tolist() == [5, 2, 3]
-        start, stop, length = find_trajectories(end, full=True, last=9)
-        assert (start.flatten().tolist(), length.tolist()) == ([0, 3, 5, 8], [3, 2, 3, 2])
-
-    def test_none_ends(self) -> None:
-        start, stop, length = find_trajectories(torch.zeros(5, 2, dtype=torch.bool), full=True, last=1)
-        assert start.tolist() == [[2, 0], [2, 1]]
-        assert stop.tolist() == [[1, 0], [1, 1]]
-        assert length.tolist() == [5, 5]
-        assert find_trajectories(torch.zeros(5, dtype=torch.bool), full=True, last=None).length.tolist() == [
-            5
-        ]
-
-    def test_one_row(self) -> None:
-        start, stop, length = find_trajectories(torch.zeros(1, dtype=torch.bool), full=False, last=0)
-        assert (start.tolist(), stop.tolist(), length.tolist()) == ([[0]], [[0]], [1])
 
 
 class TestMistakes:

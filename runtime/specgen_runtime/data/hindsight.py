@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Literal
@@ -11,17 +10,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.data.rows import Leaves, RowData, leaves_of
+from specgen_runtime.data.rows import RowData
 from specgen_runtime.data.samplers import Drawn, Sampler
 from specgen_runtime.data.slices import SliceSampler
-from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.tensordict_replay_buffer import TensorDictReplayBuffer
-from specgen_runtime.data.trajectories import (
-    TRAJECTORY_NUMBERS,
-    any_of_element,
-    ends_of_numbers,
-    ends_of_pieces,
-)
+from specgen_runtime.data.trajectories import TRAJECTORY_NUMBERS, TrajectoryEnds
 from specgen_runtime.envs.keys import MissingKeyError, next_key, show_key
 from specgen_runtime.transforms.keys import as_tuple, sibling
 from specgen_runtime.typing import NestedKey
@@ -101,7 +94,8 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         self.her_ratio = her_ratio
         self.goal_key, self.achieved_goal_key = goal_key, achieved_goal_key
         self.reward_key, self.end_key, self.terminated_key = reward_key, end_key, terminated_key
-        self._found: tuple[Storage, int, tuple[Tensor, torch.Size]] | None = None
+        flags = [end_key, *(sibling(end_key, name) for name in ("terminated", "truncated"))]
+        self._ends = TrajectoryEnds(type(self).__name__, TRAJECTORY_NUMBERS, flags, both=True)
 
     def _check_sampler(self, sampler: Sampler) -> None:
         super()._check_sampler(sampler)
@@ -174,14 +168,15 @@ class HERReplayBuffer(TensorDictReplayBuffer):
 
     def _chosen(self, elements: Tensor) -> Tensor:
         """The elements whose achieved goals become those of others, `[n, ndim]`."""
-        ends, sizes = self._trajectories()
+        ends = self._ends.of(self.storage)
+        sizes = ends.sizes
         drawn = torch.rand(
             len(elements), dtype=torch.float64, device=elements.device, generator=self.generator
         )
         if self.strategy == "random":
             flat = (drawn * sizes.numel()).long().clamp_max(sizes.numel() - 1)
             return torch.stack(torch.unravel_index(flat, sizes), -1)
-        begin, length = piece_of(elements, ends, sizes)
+        begin, length = ends.piece_of(elements)
         low = (elements[:, 0] - begin) % sizes[0] if self.strategy == "future" else torch.zeros_like(begin)
         to = length - 1
         if self.strategy != "final":
@@ -189,50 +184,3 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         chosen = elements.clone()
         chosen[:, 0] = (begin + to) % sizes[0]
         return chosen
-
-    def _trajectories(self) -> tuple[Tensor, torch.Size]:
-        """Where trajectories end, as `piece_of` takes it, and how many elements there are: once for each state of the rows."""
-        storage, found = self.storage, self._found
-        if found is None or found[0] is not storage or found[1] != storage.revision:
-            flags = self._ends(leaves_of(storage.collate(storage.get(slice(None)))))
-            ends = ends_of_pieces(flags, full=storage.is_full, last=storage._last_cursor)
-            positions = ends.flatten(1).T.flatten() if ends.ndim > 1 else ends
-            found = self._found = (storage, storage.revision, (positions.nonzero().squeeze(-1), ends.shape))
-        return found[2]
-
-    def _ends(self, leaves: Leaves) -> Tensor:
-        ndim = self.storage.ndim
-        flags = [self.end_key, sibling(self.end_key, "terminated"), sibling(self.end_key, "truncated")]
-        found = [leaves[as_tuple(key)] for key in flags if as_tuple(key) in leaves]
-        if not found:
-            raise MissingKeyError(
-                f"{type(self).__name__} finds no trajectories: the replay buffer has none of {', '.join(map(show_key, flags))}"
-            )
-        ends = [any_of_element(flag, ndim) for flag in found]
-        numbers = [leaves[as_tuple(key)] for key in TRAJECTORY_NUMBERS if as_tuple(key) in leaves]
-        ends += [any_of_element(ends_of_numbers(number), ndim) for number in numbers]
-        return functools.reduce(torch.logical_or, ends)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_found": None}
-
-
-def piece_of(elements: Tensor, ends: Tensor, sizes: torch.Size) -> tuple[Tensor, Tensor]:
-    """The piece of a trajectory of each element: its first row, and how many it has, int64 `[n]`.
-
-    Args:
-        elements: `[n, ndim]`, the row first.
-        ends: where pieces end, in order: the places in the batch, counted through, times the number of rows, plus the row.
-        sizes: how many elements there are, rows first.
-    """
-    rows = sizes[0]
-    place = torch.zeros_like(elements[:, 0])
-    for dim in range(1, len(sizes)):
-        place = place * sizes[dim] + elements[:, dim]
-    behind = torch.searchsorted(ends, place * rows + elements[:, 0])
-    first, stop = (torch.searchsorted(ends, (place + one) * rows) for one in (0, 1))
-    # behind the last end at its place a piece goes on in row 0, and ends where the first one there does
-    last = ends[torch.where(behind == stop, first, behind)] % rows
-    before = ends[torch.where(behind == first, stop, behind) - 1] % rows
-    begin = (before + 1) % rows
-    return begin, (last - begin) % rows + 1

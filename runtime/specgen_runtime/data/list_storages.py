@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -92,7 +92,7 @@ class ListStorage(Storage):
             self._kept[place] = row
         if set_cursor and places:
             self._last_cursor = places[-1]
-        self.revision += 1
+        self._changed(cursor)
 
     def set_entry(self, key: NestedKey, value: Any) -> None:
         """Write over an entry of all rows; see `Storage.set_entry`."""
@@ -100,7 +100,7 @@ class ListStorage(Storage):
             raise ValueError(f"{len(value)} values were given for {len(self)} rows of the replay buffer")
         for place, part in enumerate(value):
             self._kept[place] = self._packed(self._read(place, copied=False).set(key, part))
-        self.revision += 1
+        self._changed(None)
 
     def get(self, index: Any) -> Any:
         """The row at a number, or a list of those at a slice or a vector of numbers.
@@ -114,6 +114,18 @@ class ListStorage(Storage):
             raise IndexError("nothing was written into this storage yet")
         rows = [self._read(place) for place in self._places(index, len(self))]
         return rows[0] if _is_number(index) else rows
+
+    def entries(self, keys: Iterable[NestedKey], index: Any) -> dict[NestedKey, Tensor]:
+        """Some entries of the rows at an index, where each of them has it; see `Storage.entries`."""
+        rows = [self._read(place, copied=False) for place in self._places(index, len(self))]
+        if not all(map(is_tensor_collection, rows)):
+            return {}
+        found = {key: [row.get(key, None) for row in rows] for key in keys}
+        return {
+            key: torch.stack(values)
+            for key, values in found.items()
+            if all(isinstance(value, Tensor) for value in values)
+        }
 
     def _checked(self, row: Any) -> Any:
         """A row that may be kept."""
@@ -148,7 +160,7 @@ class ListStorage(Storage):
     def _empty(self) -> None:
         self._kept = []
         self._last_cursor = None
-        self.revision += 1
+        self._changed(None)
 
     def state_dict(self, *, copies: bool = True) -> dict[str, Any]:
         """The rows as plain values, as `"_storage"`; see `Storage.state_dict`.

@@ -58,44 +58,44 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         PrioritizedSampler.__init__(
             self, max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer
         )
-        self._starts: tuple[Trajectories, int, Tensor, Tensor] | None = None
+        self._left_out: tuple[Trajectories, Tensor] | None = None
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
         """Draw parts; see `Sampler.sample`."""
         refuse_empty(storage)
         length, count = self._sizes(batch_size)
-        left, elsewhere = self._rows_left(storage, length)
-        first, info = self._sample_but(elsewhere, storage, count)
+        first, info = self._sample_but(self._no_starts(storage, length), storage, count)
         numbers = torch.stack(first, -1) if isinstance(first, tuple) else first.unsqueeze(-1)
-        lengths = left[element_numbers(numbers, storage)].clamp_max(length)
+        begin, whole = self._ends.of(storage).piece_of(numbers)
+        lengths = (whole - (numbers[:, 0] - begin) % refuse_empty(storage)[0]).clamp_max(length)
         index, marks = self._rows(storage, numbers, lengths, length)
         part, _, _ = rows_of_parts(lengths, length if self.pad_output else None)
         return index, marks | {key: value[part] for key, value in info.items()}
 
-    def _rows_left(self, storage: Storage, length: int) -> tuple[Tensor, Tensor]:
-        """How many rows there are from each element to the end of its trajectory, and the elements that begin no part."""
-        pieces = self._trajectories(storage, length)
-        shape = refuse_empty(storage)
-        if self._starts is None or self._starts[0] is not pieces or self._starts[1] != length:
-            piece, offset, _ = rows_of_parts(pieces.length, None)
-            element = pieces.start[piece]
-            element[:, 0] = (element[:, 0] + offset) % shape[0]
-            # Those of no piece are of trajectories that are too short.
-            left = torch.zeros(shape.numel(), dtype=torch.int64, device=offset.device)
-            left[element_numbers(element, storage)] = pieces.length[piece] - offset
-            wanted = pieces.length.clamp_max(length)
-            least = torch.full_like(left, length)
-            least[element_numbers(element, storage)] = (wanted - slice_reach(self.span[1], wanted))[piece]
-            self._starts = (pieces, length, left, (left < least).nonzero()[:, 0])
-        return self._starts[2:]
+    def _no_starts(self, storage: Storage, length: int) -> Tensor:
+        """The elements that begin no part: the last ones of trajectories, and all of those that are too short."""
+        allowed = self._trajectories(storage, length)
+        if self._left_out is None or self._left_out[0] is not allowed:
+            every = self._ends.of(storage).pieces()
+            wanted = allowed.length.clamp_max(length)
+            last = every.length.clone()  # so many rows at the end of each
+            last[every.length >= (length if self.strict_length else 0)] = (
+                wanted - slice_reach(self.span[1], wanted) - 1
+            )
+            piece, offset, _ = rows_of_parts(last, None)
+            element = every.start[piece]
+            element[:, 0] += (every.length - last)[piece] + offset
+            element[:, 0] %= refuse_empty(storage)[0]
+            self._left_out = (allowed, element_numbers(element, storage))
+        return self._left_out[1]
 
     def _empty(self) -> None:
         SliceSampler._empty(self)
         PrioritizedSampler._empty(self)
-        self._starts = None
+        self._left_out = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_starts": None}
+        return {**super().__getstate__(), "_left_out": None}
 
     def __repr__(self) -> str:
         size = f"num_slices={self.num_slices}" if self.num_slices else f"slice_len={self.slice_len}"

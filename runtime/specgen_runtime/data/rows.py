@@ -25,6 +25,7 @@ __all__ = [
     "is_key",
     "leaves_of",
     "reserve_disk",
+    "row_ranges",
     "take",
 ]
 
@@ -213,6 +214,30 @@ def elements_at(rows: RowData, dim: int, index: Any, value: Any) -> tuple[tuple[
     chosen = numbers[index_on(index, rows.device)]
     value = value.expand(*chosen.shape, *others).reshape(chosen.numel(), *others)
     return torch.unravel_index(chosen.flatten(), counted), value
+
+
+_MOST_RANGES = 16
+"""More rows that are apart from each other than this are no ranges."""
+
+
+def row_ranges(index: Any, rows: int) -> list[tuple[int, int]] | None:
+    """The rows at an index, among so many, or more: from the first of each pair to before the second; None: any."""
+    if isinstance(index, tuple) and index:
+        index = index[0]
+    if isinstance(index, slice):
+        first, stop, step = index.indices(rows)
+        return [(first, stop)] if step > 0 else None
+    if isinstance(index, list):
+        index = torch.as_tensor(index)
+    if isinstance(index, Tensor):
+        if index.dtype == torch.bool or index.numel() > _MOST_RANGES:
+            return None
+        numbers = index.flatten().tolist()
+    elif isinstance(index, int):
+        numbers = [index]
+    else:
+        return None
+    return [(number % rows, number % rows + 1) for number in numbers]
 
 
 def index_on(index: Any, device: torch.device | None) -> Any:

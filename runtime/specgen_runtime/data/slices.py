@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from specgen_runtime.data.rows import leaves_of
 from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
 from specgen_runtime.data.storage import Storage
-from specgen_runtime.data.trajectories import (
-    TRAJECTORY_NUMBERS,
-    Trajectories,
-    any_of_element,
-    ends_of_numbers,
-    find_trajectories,
-)
-from specgen_runtime.envs.keys import MissingKeyError, show_key
-from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling
+from specgen_runtime.data.trajectories import TRAJECTORY_NUMBERS, Ends, Trajectories, TrajectoryEnds
+from specgen_runtime.transforms.keys import normal_key, sibling
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["SliceSampler", "SliceSamplerWithoutReplacement", "WholePartSampler"]
@@ -82,20 +73,20 @@ class SliceSampler(Sampler):
             raise ValueError("pad_output fills up short parts, and strict_length allows none")
         self.num_slices = num_slices
         self.slice_len = slice_len
-        if traj_key is not None:
-            self.traj_key: NestedKey | None = normal_key(traj_key)
-            self._number_keys: tuple[NestedKey, ...] = (self.traj_key,)
-        else:
-            self.traj_key = None
-            self._number_keys = TRAJECTORY_NUMBERS if end_key is None and end_keys is None else ()
-        ends: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
-        self._end_keys = tuple(normal_key(key) for key in (ends if end_keys is None else end_keys))
+        self.traj_key = None if traj_key is None else normal_key(traj_key)
+        numbers = TRAJECTORY_NUMBERS if end_key is None and end_keys is None else ()
+        flags: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
+        self._ends = TrajectoryEnds(
+            type(self).__name__,
+            numbers if self.traj_key is None else (self.traj_key,),
+            [normal_key(key) for key in (flags if end_keys is None else end_keys)],
+        )
         self.truncated_key = None if truncated_key is None else normal_key(truncated_key)
         self.init_key = None if init_key is None else normal_key(init_key)
         self.strict_length = strict_length
         self.pad_output = pad_output
         self.span = span_pair(span)
-        self._found: tuple[Storage, int, int, Trajectories] | None = None
+        self._pieces: tuple[Ends, int, Trajectories] | None = None
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
         """Draw parts; see `Sampler.sample`."""
@@ -135,33 +126,12 @@ class SliceSampler(Sampler):
 
     def _trajectories(self, storage: Storage, length: int) -> Trajectories:
         """The trajectories that parts of a length are drawn from, found once for each state of the rows."""
-        found = self._found
-        if found is None or found[0] is not storage or found[1:3] != (storage.revision, length):
-            pieces = self._find(storage)
-            if self.strict_length:
-                pieces = _long_enough(pieces, length)
-            found = self._found = (storage, storage.revision, length, pieces)
-        return found[3]
-
-    def _find(self, storage: Storage) -> Trajectories:
-        rows = storage.collate(storage.get(slice(None)))
-        leaves = leaves_of(rows)
-        ndim = storage.ndim
-        full, last = storage.is_full, storage._last_cursor
-        for key in self._number_keys:
-            numbers = leaves.get(as_tuple(key))
-            if numbers is not None:
-                self.traj_key = key
-                return find_trajectories(any_of_element(ends_of_numbers(numbers), ndim), full=full, last=last)
-        flags = [leaves[as_tuple(key)] for key in self._end_keys if as_tuple(key) in leaves]
-        if not flags:
-            looked_for = ", ".join(map(show_key, (*self._number_keys, *self._end_keys)))
-            raise MissingKeyError(
-                f"SliceSampler finds no trajectories: the replay buffer has none of {looked_for}; give traj_key or end_key"
-            )
-        self.traj_key = None
-        ends = [any_of_element(flag, ndim) for flag in flags]
-        return find_trajectories(functools.reduce(torch.logical_or, ends), full=full, last=last)
+        ends = self._ends.of(storage)
+        self.traj_key = self._ends.number
+        if self._pieces is None or self._pieces[0] is not ends or self._pieces[1] != length:
+            pieces = ends.pieces()
+            self._pieces = (ends, length, _long_enough(pieces, length) if self.strict_length else pieces)
+        return self._pieces[2]
 
     # ----------------------------------------------------------------- parts
 
@@ -201,28 +171,25 @@ class SliceSampler(Sampler):
     ) -> dict[Any, Any]:
         """What a sample says of its parts."""
         marks: dict[Any, Any] = {}
-        leaves = leaves_of(storage.collate(storage.get(slice(None))))
         if self.truncated_key is not None:
             last = ends.unsqueeze(-1)
-            terminated_key, done_key = (sibling(self.truncated_key, name) for name in ("terminated", "done"))
-            for key, marked in (
-                (self.truncated_key, last),
-                (done_key, last),
-                (terminated_key, torch.zeros_like(last)),
-            ):
-                stored = leaves.get(as_tuple(key))
-                marks[key] = marked if stored is None else stored[index] | _fit(marked, stored[index])
-        if self.init_key is not None and (stored := leaves.get(as_tuple(self.init_key))) is not None:
-            marks[self.init_key] = stored[index] | _fit(begins.unsqueeze(-1), stored[index])
+            done, terminated = (sibling(self.truncated_key, name) for name in ("done", "terminated"))
+            marks |= {self.truncated_key: last, done: last, terminated: torch.zeros_like(last)}
+        asked_for = [*marks] if self.init_key is None else [*marks, self.init_key]
+        stored = storage.entries(asked_for, index) if asked_for else {}
+        if self.init_key in stored:
+            marks[self.init_key] = begins.unsqueeze(-1)
+        marks |= {key: flag | _fit(marks[key], flag) for key, flag in stored.items()}
         if self.pad_output:
             marks["collector", "mask"] = real
         return marks
 
     def _empty(self) -> None:
-        self._found = None
+        self._ends.forget()
+        self._pieces = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_found": None}
+        return {**super().__getstate__(), "_pieces": None}
 
     def __repr__(self) -> str:
         size = f"num_slices={self.num_slices}" if self.num_slices else f"slice_len={self.slice_len}"

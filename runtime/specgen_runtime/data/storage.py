@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from specgen_runtime.data.rows import RowData, as_rows
+from specgen_runtime.data.rows import RowData, as_rows, leaves_of, row_ranges
+from specgen_runtime.transforms.keys import as_tuple
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Storage"]
+
+
+_REMEMBERED = 256
+"""Of so many of the last writes it is known which rows they changed."""
 
 
 class Storage(ABC):
@@ -34,6 +43,7 @@ class Storage(ABC):
             raise ValueError(f"max_size is a positive number of elements, got {max_size!r}")
         self.max_size = int(max_size)
         self.revision = 0
+        self._changes: deque[list[tuple[int, int]] | None] = deque(maxlen=_REMEMBERED)
         self._last_cursor: int | None = None
 
     @abstractmethod
@@ -97,7 +107,42 @@ class Storage(ABC):
             value: its values, a row of them for each.
         """
         self.get(slice(None)).set_(key, value)
+        self._changed(None)
+
+    def entries(self, keys: Iterable[NestedKey], index: Any) -> dict[NestedKey, Tensor]:
+        """Some entries of the rows at an index, as far as they are there."""
+        leaves = leaves_of(self.collate(self.get(index)))
+        return {key: leaves[as_tuple(key)] for key in keys if as_tuple(key) in leaves}
+
+    def changes_since(self, revision: int) -> list[tuple[int, int]] | None:
+        """The rows that were written since a `revision`, or more: from the first of each pair to before the second.
+
+        Returns:
+            The pairs, in the order of the rows, none of which touch; None: they may be any rows.
+        """
+        count = self.revision - revision
+        if not 0 <= count <= len(self._changes):
+            return None
+        changes = list(islice(self._changes, len(self._changes) - count, None))
+        known = [ranges for ranges in changes if ranges is not None]
+        if len(known) < len(changes):
+            return None
+        joined: list[tuple[int, int]] = []
+        for first, stop in sorted(pair for ranges in known for pair in ranges):
+            if joined and first <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+            else:
+                joined.append((first, stop))
+        return joined
+
+    def _changed(self, index: Any) -> None:
+        """Note that rows were written, among those that there are now; None: all may be others."""
         self.revision += 1
+        self._changes.append(None if index is None else row_ranges(index, self._row_count()))
+
+    def _row_count(self) -> int:
+        """How many rows were written."""
+        return len(self)
 
     @property
     def shape(self) -> torch.Size | None:

@@ -25,7 +25,8 @@ from specgen_runtime.data.rows import (
     take,
 )
 from specgen_runtime.data.storage import Storage
-from specgen_runtime.typing import DEVICE_TYPING
+from specgen_runtime.transforms.keys import as_tuple
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["LazyMemmapStorage", "LazyTensorStorage", "TensorStorage"]
 
@@ -123,7 +124,7 @@ class TensorStorage(Storage):
         if set_cursor:
             self._rows = max(self._rows, highest + 1)
             self._last_cursor = newest
-        self.revision += 1
+        self._changed(cursor)
 
     def get(self, index: Any) -> RowData:
         """The rows at an index, among those that were written; a slice gives views.
@@ -139,6 +140,14 @@ class TensorStorage(Storage):
         """The rows at an index that is in range; int64 on the storage's device."""
         return take(self._data, index)
 
+    def entries(self, keys: Iterable[NestedKey], index: Any) -> dict[NestedKey, Tensor]:
+        """Some entries of the rows at an index; see `Storage.entries`."""
+        there = {key: self._leaves.get(as_tuple(key)) for key in keys}
+        return {key: leaf[: self._rows][index] for key, leaf in there.items() if leaf is not None}
+
+    def _row_count(self) -> int:
+        return self._rows
+
     def _written(self) -> RowData:
         data = self._data
         return data if self._rows == data.shape[0] else data[: self._rows]
@@ -146,7 +155,7 @@ class TensorStorage(Storage):
     def _empty(self) -> None:
         self._rows = 0
         self._last_cursor = None
-        self.revision += 1
+        self._changed(None)
 
     def _allocate(self, data: RowData) -> None:
         """Make space for rows like those of `data`."""
