@@ -52,7 +52,6 @@ def called_network(
     reads = tuple(reads)
     return Builtin(
         name=name,
-        signature=f"{name}({', '.join(reads)})",
         family="network",
         doc=doc,
         params=tuple(map(Param, reads)),

@@ -89,7 +89,7 @@ def _interval(name: str, dtype: str) -> Interval:
 def _batch_function(name: str, doc: str) -> Builtin:
     return Builtin(
         name=name,
-        signature=f"{name}(x, keep=dims)",
+        form=f"{name}(x, keep=dims)",
         family="batch",
         doc=doc,
         params=(
@@ -143,7 +143,6 @@ def _show_eps(node: Typed, printer: Printer) -> Printed:
 
 EPS: Final = Builtin(
     name="eps",
-    signature="eps(x)",
     family="fact",
     doc="The distance from 1 to the next larger number of the dtype of `x`.",
     params=(Param("x"),),

@@ -100,7 +100,6 @@ def which_member(value: Typed) -> str:
 
 VALUE_ESTIMATE = Builtin(
     name="value_estimate",
-    signature="value_estimate(next_value)",
     family="loss",
     doc="The target of each sample's value, from the value of its next state, by the value estimator of the loss.",
     params=(Param("next_value"),),
@@ -126,7 +125,6 @@ VALUE_ESTIMATE_OF_EACH = replace(
 
 DISTANCE = Builtin(
     name="distance",
-    signature="distance(prediction, target, loss_function)",
     family="loss",
     doc="How far a prediction is from its target: `l1` the absolute difference, `l2` its square, `smooth_l1` half "
     "the square below 1 and the absolute difference minus a half above.",

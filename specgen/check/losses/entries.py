@@ -22,7 +22,7 @@ def _infer(site: Site) -> Typed | None:
 
 ENTRIES: Final = Builtin(
     name="entries of",
-    signature="entries of x",
+    form="entries of x",
     family="fact",
     doc="The numbers of a sample, however many: nothing that could be written.",
     params=(Param("x"),),

@@ -18,7 +18,6 @@ from specgen.source import Scalar
 
 COUNTED: Final = Builtin(
     name="combined_mask",
-    signature="combined_mask(own, mask)",
     family="condition",
     doc="Which samples count: those of a mask of the loss that no other one leaves out.",
     params=(Param("own"), Param("mask")),

@@ -50,7 +50,7 @@ def _reference(np: Any, x: Any, index: int, axis: int) -> Any:
 
 TAKE: Final = Builtin(
     name="take",
-    signature="take(x, index, axis=ensemble)",
+    form="take(x, index, axis=ensemble)",
     family="index",
     doc="What one member of an ensemble gives; members count from 0.",
     params=(Param("x"), Param("index", "int"), Param("axis", "axes")),
@@ -84,7 +84,6 @@ def _show_all(node: Typed, printer: Printer) -> Printed:
 
 FLATTEN_MEMBERS: Final = Builtin(
     name="flatten_members",
-    signature="flatten_members(x)",
     family="index",
     doc="The vectors of all members of an ensemble in one, those of one member behind those of another.",
     params=(Param("x"),),

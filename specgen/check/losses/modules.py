@@ -146,7 +146,7 @@ def _method(module: CheckedModule, name: str) -> Builtin:
     takes = () if name == "scale" else (Param("x"),)
     return Builtin(
         name=name,
-        signature=f"{module.name}.{name}({', '.join(one.name for one in takes)})",
+        form=f"{module.name}.{name}({', '.join(one.name for one in takes)})",
         family="network",
         doc=f"`{name}` of the module `{module.name}`.",
         params=takes,

@@ -45,7 +45,6 @@ def _reference(np: Any, masses: Any, places: Any, support: Any) -> Any:
 
 PROJECT: Final = Builtin(
     name="project",
-    signature="project(masses, places, support)",
     family="loss",
     doc="Masses at some places as masses at the atoms of a support, which are evenly spaced: each is split between its "
     "two neighbours, and what lies beyond an end is put there.",

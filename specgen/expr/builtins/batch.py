@@ -69,7 +69,7 @@ def _no_reference(np: Any, *args: object, **options: object) -> NoReturn:
 
 def _statistic(
     name: str,
-    signature: str,
+    form: str,
     doc: str,
     params: tuple[Param, ...],
     infer: Callable[[Site], Typed | None],
@@ -77,7 +77,7 @@ def _statistic(
 ) -> Builtin:
     return Builtin(
         name=name,
-        signature=signature,
+        form=form,
         family="batch",
         doc=doc,
         params=params,

@@ -123,7 +123,6 @@ def _asks(name: str, doc: str) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="fact",
         doc=doc,
         params=(Param("x"),),
@@ -146,7 +145,6 @@ def _bound(name: str, doc: str) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="fact",
         doc=doc,
         params=(Param("x"),),
@@ -210,7 +208,6 @@ def _classes_reference(np: Any, x: Any, counts: Any) -> Any:
 FACTS: tuple[Builtin, ...] = (
     Builtin(
         name="cast",
-        signature="cast(x, dtype)",
         family="fact",
         doc="`x` in a dtype, or in that of another value: `cast(sum(image), image)`. Fractions are cut off by integers. Of a list parameter it is a constant that meets the last dimension.",
         params=(Param("x"), Param("dtype", "dtype_of")),
@@ -226,7 +223,6 @@ FACTS: tuple[Builtin, ...] = (
     _bound("high", "The upper bound of `x`, element by element; its pattern is `in bounded`."),
     Builtin(
         name="classes",
-        signature="classes(x)",
         family="fact",
         doc="The class of each choice of a `multi_onehot` value, along its last axis.",
         params=(Param("x"),),
@@ -237,7 +233,6 @@ FACTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="given",
-        signature="given(p)",
         family="fact",
         doc="Whether an optional parameter was given, or an optional role has a key.",
         params=(Param("p"),),

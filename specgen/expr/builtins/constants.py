@@ -42,7 +42,7 @@ def _filled(name: str, value: float) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(shape=(), dtype=float32)",
+        form=f"{name}(shape=(), dtype=float32)",
         family="constant",
         doc=f"An array of {'zeros' if value == 0 else 'ones'}.",
         params=(Param("shape", "shape", ()), Param("dtype", "dtype", None)),
@@ -102,7 +102,6 @@ def _like(name: str, value: float) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="constant",
         doc=f"{'Zeros' if value == 0 else 'Ones'} with the shape and the dtype of `x`.",
         params=(Param("x"),),
@@ -191,7 +190,6 @@ def _cast(dtype: str) -> Builtin:
     rounded = "; fractions are cut off" if is_int(dtype) else ""
     return Builtin(
         name=dtype,
-        signature=f"{dtype}(x)",
         family="cast",
         doc=f"`x` as {what}{rounded}.",
         params=(Param("x"),),
@@ -215,7 +213,6 @@ CONSTANTS: tuple[Builtin, ...] = (
     _filled("ones", 1.0),
     Builtin(
         name="full",
-        signature="full(shape, value, dtype=None)",
         family="constant",
         doc="An array of one number, of the dtype of the number unless another is named.",
         params=(Param("shape", "shape"), Param("value"), Param("dtype", "dtype", None)),
@@ -228,7 +225,6 @@ CONSTANTS: tuple[Builtin, ...] = (
     _like("ones_like", 1.0),
     Builtin(
         name="full_like",
-        signature="full_like(x, value)",
         family="constant",
         doc="One number with the shape and the dtype of `x`.",
         params=(Param("x"), Param("value")),
@@ -240,7 +236,6 @@ CONSTANTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="arange",
-        signature="arange(n)",
         family="constant",
         doc="The int64 vector 0, 1, …, n - 1.",
         params=(Param("n", "int"),),
@@ -251,7 +246,6 @@ CONSTANTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="stop_grad",
-        signature="stop_grad(x)",
         family="constant",
         doc="`x`, through which no gradient flows.",
         params=(Param("x"),),

@@ -315,7 +315,7 @@ _X = Param("x")
 DIMENSIONS: tuple[Builtin, ...] = (
     Builtin(
         name="permute",
-        signature="permute(x, axes=None, inverse=False)",
+        form="permute(x, axes=None, inverse=False)",
         family="shape",
         doc="The axes of `x` in another order, the opposite one when none is said: `permute(x, (1, 2, 0))` puts the "
         "first axis last. Fewer axes are the last ones: `permute(image, (-1, -3, -2))`. `inverse` puts them back.",
@@ -327,7 +327,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="flatten",
-        signature="flatten(x, first=0, last=-1)",
         family="shape",
         doc="`x` with the axes from `first` to `last` made one.",
         params=(_X, Param("first", "axis", 0), Param("last", "axis", -1)),
@@ -338,7 +337,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="unflatten",
-        signature="unflatten(x, axis, sizes)",
         family="shape",
         doc="`x` with an axis taken apart into several of these sizes, the way back from `flatten`: "
         "`unflatten(flat, -1, dims(x, -2, -1))`.",
@@ -350,7 +348,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="dims",
-        signature="dims(x, first, last)",
         family="shape",
         doc="The sizes of `x` along the axes from `first` to `last`, for `unflatten`.",
         params=(_X, Param("first", "axis"), Param("last", "axis")),
@@ -361,7 +358,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="squeeze",
-        signature="squeeze(x, axis)",
         family="shape",
         doc="`x` without an axis of one element.",
         params=(_X, Param("axis", "axis")),
@@ -374,7 +370,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="select",
-        signature="select(x, index, axis=-1)",
         family="shape",
         doc="The elements of `x` at one place along an axis, which is gone then: `x[:, i]`, for an axis that is a parameter.",
         params=(_X, Param("index", "int"), Param("axis", "axis", -1)),
@@ -385,7 +380,6 @@ DIMENSIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="unsqueeze",
-        signature="unsqueeze(x, axis)",
         family="shape",
         doc="`x` with a new axis of one element; one that broadcasts is written `x[:, None]`.",
         params=(_X, Param("axis", "new_axis")),

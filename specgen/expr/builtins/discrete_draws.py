@@ -142,7 +142,7 @@ def _show_permutation(node: Typed, printer: Printer) -> Printed:
 DISCRETE_DRAWS: tuple[Builtin, ...] = (
     Builtin(
         name="categorical",
-        signature="categorical(weights, shape=())",
+        form="categorical(weights, shape=())",
         family="draw",
         doc="One of the classes 0, 1, …, n - 1, each as likely as its weight among the `n` along the last axis of "
         "`weights`. They are proven not to be negative, and need not add up to 1; one at least is above 0.",
@@ -155,7 +155,7 @@ DISCRETE_DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="poisson",
-        signature="poisson(rate, shape=())",
+        form="poisson(rate, shape=())",
         family="draw",
         doc="How many events happen where `rate` are expected: an int64 of the Poisson distribution. The rate is "
         "proven not to be negative.",
@@ -168,7 +168,7 @@ DISCRETE_DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="permutation",
-        signature="permutation(n, shape=())",
+        form="permutation(n, shape=())",
         family="draw",
         doc="The numbers 0, 1, …, n - 1 in an order drawn at random, each as likely: `x[permutation(n)]` shuffles "
         "the first axis of `x`.",

@@ -294,7 +294,7 @@ def _as_drawn(args: tuple[Typed, ...]) -> tuple[Typed, ...]:
 DRAWS: tuple[Builtin, ...] = (
     Builtin(
         name="uniform",
-        signature="uniform(low, high, shape=(), dtype=float32, like=None)",
+        form="uniform(low, high, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number between `low` and `high`, every one as likely.",
         layout=_as_drawn,
@@ -307,7 +307,7 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="normal",
-        signature="normal(mean, std, shape=(), dtype=float32, like=None)",
+        form="normal(mean, std, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A number of the normal distribution.",
         layout=_as_drawn,
@@ -320,7 +320,7 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="exponential",
-        signature="exponential(scale, shape=(), dtype=float32, like=None)",
+        form="exponential(scale, shape=(), dtype=float32, like=None)",
         family="draw",
         doc="A waiting time whose mean is `scale`: 1 divided by the rate.",
         layout=_as_drawn,
@@ -333,7 +333,7 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="randint",
-        signature="randint(low, high, shape=(), dtype=int64, like=None)",
+        form="randint(low, high, shape=(), dtype=int64, like=None)",
         family="draw",
         doc="An integer from `low` up to `high`, without `high`.",
         layout=_as_drawn,
@@ -345,7 +345,7 @@ DRAWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="bernoulli",
-        signature="bernoulli(p, shape=(), like=None)",
+        form="bernoulli(p, shape=(), like=None)",
         family="draw",
         doc="True with probability `p`.",
         layout=_as_drawn,

@@ -40,7 +40,6 @@ def _math(
 
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="elementwise",
         doc=doc,
         params=_ONE,
@@ -65,7 +64,6 @@ def _rounding(name: str, doc: str, python: Callable[[float], float], numpy: str,
 
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="elementwise",
         doc=f"{doc} The dtype stays.",
         params=_ONE,
@@ -92,14 +90,12 @@ def _plain(
     reference: Callable[..., Any],
     *,
     params: tuple[Param, ...] = _ONE,
-    signature: str = "",
     infer: Callable[[Site], Typed | None] = pointwise.numeric,
     python: Callable[..., Static] | None = None,
     agreement: Agreement = "bit",
 ) -> Builtin:
     return Builtin(
         name=name,
-        signature=signature or f"{name}(x)",
         family="elementwise",
         doc=doc,
         params=params,
@@ -288,7 +284,6 @@ FUNCTIONS: tuple[Builtin, ...] = (
         pointwise.function("torch.atan2", "math.atan2"),
         lambda np, y, x: np.arctan2(y, x),
         params=(Param("y"), Param("x")),
-        signature="atan2(y, x)",
         infer=pointwise.floating,
         python=math.atan2,
         agreement="ulp",
@@ -309,7 +304,6 @@ FUNCTIONS: tuple[Builtin, ...] = (
         pointwise.clamped,
         lambda np, x, low, high: np.minimum(np.maximum(x, low), high),
         params=(Param("x"), Param("low"), Param("high")),
-        signature="clip(x, low, high)",
         python=lambda x, low, high: min(max(x, low), high),
     ),
     _plain(
@@ -332,7 +326,6 @@ FUNCTIONS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="where",
-        signature="where(condition, then, otherwise)",
         family="condition",
         doc="`then` where the condition holds, `otherwise` elsewhere. Both are computed, unless the condition is "
         "a parameter: then Python chooses one.",

@@ -178,7 +178,6 @@ _X = Param("x")
 IMAGES: tuple[Builtin, ...] = (
     Builtin(
         name="crop",
-        signature="crop(x, top, left, rows, columns)",
         family="shape",
         doc="So many rows and columns of an image, its last two axes, from the row `top` and the column `left` on.",
         params=(_X, *(Param(name, "int") for name in ("top", "left", "rows", "columns"))),
@@ -189,7 +188,6 @@ IMAGES: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="resize",
-        signature="resize(x, rows, columns, interpolation=bilinear)",
         family="shape",
         doc="An image, its last two axes, with so many rows and columns. `interpolation` is `nearest`, `bilinear` or "
         "`bicubic`, these two with antialiasing; whole numbers are rounded. `bicubic` can leave the range of the values.",

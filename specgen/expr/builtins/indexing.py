@@ -374,7 +374,7 @@ def _reference(np: Any, value: Any, items: tuple[Any, ...]) -> Any:
 
 INDEX = Builtin(
     name="[]",
-    signature="x[i, a:b, None]",
+    form="x[i, a:b, None]",
     family="index",
     doc="Elements of `x`: at fixed positions, in slices, and with `None` a new dimension that broadcasts. A computed "
     "index is an integer expression that is proven in range, on any axis: `table[i, j]`, `x[:, i]`. Its dimensions "

@@ -117,7 +117,7 @@ _PARAMS = (Param("f", "function"), Param("values", variadic=True))
 
 CALL = Builtin(
     name="call",
-    signature="f(…)",
+    form="f(…)",
     family="integrator",
     doc="A function that the declaration defines under `functions:`.",
     params=(Param("values", variadic=True),),
@@ -130,7 +130,7 @@ CALL = Builtin(
 INTEGRATORS: tuple[Builtin, ...] = (
     Builtin(
         name="rk4",
-        signature="rk4(f, y, dt, …)",
+        form="rk4(f, y, dt, …)",
         family="integrator",
         doc="`y` after one Runge-Kutta step of the fourth order and length `dt`, where `f(y, …)` is its derivative.",
         params=_PARAMS,
@@ -142,7 +142,7 @@ INTEGRATORS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="euler",
-        signature="euler(f, y, dt, …)",
+        form="euler(f, y, dt, …)",
         family="integrator",
         doc="`y + dt * f(y, …)`: one step of Euler's method.",
         params=_PARAMS,

@@ -106,7 +106,6 @@ _X = Param("x")
 LAYOUTS: tuple[Builtin, ...] = (
     Builtin(
         name="reshape",
-        signature="reshape(x, shape)",
         family="shape",
         doc="The elements of `x`, row by row, in another shape; one size may be -1, which is what remains: "
         "`reshape(x, -1)` is a vector.",
@@ -118,7 +117,6 @@ LAYOUTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="flip",
-        signature="flip(x, axis=None)",
         family="shape",
         doc="The elements in the opposite order along an axis, several axes, or all.",
         params=(_X, Param("axis", "axes", None)),
@@ -129,7 +127,6 @@ LAYOUTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="roll",
-        signature="roll(x, shift, axis=None)",
         family="shape",
         doc="The elements moved by `shift` places along an axis; what leaves at one end enters at the other. The axis "
         "may be left out of a vector only. A shift that is computed is an index: `x[(arange(n) - shift) % n]`.",

@@ -66,7 +66,6 @@ def _floating(
 ) -> Builtin:
     return Builtin(
         name=name,
-        signature=f"{name}(x)",
         family="elementwise",
         doc=doc,
         params=(Param("x"),),

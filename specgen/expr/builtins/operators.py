@@ -31,7 +31,7 @@ def _of_two(
     """An operator that stands between two operands."""
     return Builtin(
         name=sign,
-        signature=f"a {sign} b",
+        form=f"a {sign} b",
         family="operator",
         doc=doc,
         params=_PAIR,
@@ -184,7 +184,7 @@ OPERATORS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="neg",
-        signature="-x",
+        form="-x",
         family="operator",
         doc="The number with its sign turned.",
         params=_ONE,
@@ -204,7 +204,7 @@ OPERATORS: tuple[Builtin, ...] = (
     _logic("or", "|", "Either or both, element by element.", lambda a, b: bool(a or b), "logical_or"),
     Builtin(
         name="not",
-        signature="not x",
+        form="not x",
         family="operator",
         doc="The opposite, element by element.",
         params=_ONE,

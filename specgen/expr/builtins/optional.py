@@ -35,7 +35,6 @@ def _given_reference(np: Any, x: Any) -> bool:
 
 GIVEN: Final = Builtin(
     name="given",
-    signature="given(x)",
     family="fact",
     doc="Whether an optional parameter, key or network is there.",
     params=(Param("x"),),
@@ -48,7 +47,6 @@ GIVEN: Final = Builtin(
 
 NONZERO: Final = Builtin(
     name="nonzero",
-    signature="nonzero(x)",
     family="fact",
     doc="Whether a number is there and not 0: what a condition that is a number says.",
     params=(Param("x"),),

@@ -216,10 +216,10 @@ _PAIR = (Param("a"), Param("b"))
 _MATMUL = "The matrix product: of two vectors a number, of a matrix and a vector a vector, of two matrices a matrix."
 
 
-def _product(name: str, signature: str, doc: str) -> Builtin:
+def _product(name: str, form: str, doc: str) -> Builtin:
     return Builtin(
         name=name,
-        signature=signature,
+        form=form,
         family="product",
         doc=doc,
         params=_PAIR,
@@ -237,7 +237,6 @@ PRODUCTS: tuple[Builtin, ...] = (
     _product("dot", "dot(a, b)", "The sum of the products of two vectors."),
     Builtin(
         name="outer",
-        signature="outer(a, b)",
         family="product",
         doc="Each element of one vector times each of another: a matrix with a row for each element of `a`.",
         params=_PAIR,
@@ -248,7 +247,6 @@ PRODUCTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="one_hot",
-        signature="one_hot(index, n)",
         family="index",
         doc="int64 vectors of `n` with a 1 at the index, along a new last axis; the index is proven in range.",
         params=(Param("index"), Param("n", "int")),
@@ -259,7 +257,6 @@ PRODUCTS: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="gather",
-        signature="gather(x, index, axis=-1)",
         family="index",
         doc="The element of `x` at the index along an axis, for each place of the other axes: the value of the "
         "action taken is `gather(values, action)`. The index is proven in range.",

@@ -40,6 +40,14 @@ class Param:
     variadic: bool = False
     words: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> str:
+        """Its name, with what stands for it where it is left out."""
+        if self.default is REQUIRED:
+            return self.name
+        default = str(self.default)
+        return f"{self.name}={default.lower() if isinstance(self.default, bool) else default}"
+
 
 IntervalRule = Callable[[tuple[Interval, ...], Typed], Interval]
 """From the intervals of the operands, and the node with its type and options, to its interval."""
@@ -51,31 +59,35 @@ class Builtin:
 
     Attributes:
         name: How it is called; an operator's own sign, `neg` for the sign of a number.
-        signature: How it is written, for the documentation.
-        family: What it does with shapes; the documentation and the tests go by it.
         doc: One or two sentences.
-        params: Its parameters.
         infer: The typing rule: the typed node of a call, or None when it reported why there is none.
         interval: The interval rule.
         torch: Prints a node of it.
         reference: What it means for one environment, `reference(np, *args, **options)`.
+        family: What it does with shapes; the documentation and the tests go by it.
+        params: Its parameters.
         python: The same for Python numbers, to fold what is known at build.
         layout: From its operands to those whose layout (`Type.col`) its result has, none for a result without a
             trailing 1; None for what its family does.
         agreement: How exactly printed code and reference agree: `bit`, `ulp` (the last digits may
             differ) or `statistical` (draws).
-
+        form: How it is written, where that is not its name with its parameters.
     """
 
     name: str
-    signature: str
-    family: Family
     doc: str
-    params: tuple[Param, ...]
     infer: Callable[[Site], Typed | None]
     interval: IntervalRule
     torch: Callable[[Typed, Printer], Printed]
     reference: Callable[..., Any]
+    family: Family
+    params: tuple[Param, ...]
     python: Callable[..., Static] | None = None
     layout: Callable[[tuple[Typed, ...]], tuple[Typed, ...]] | None = None
     agreement: Agreement = "bit"
+    form: str = ""
+
+    @property
+    def signature(self) -> str:
+        """How it is written, for the documentation and for messages."""
+        return self.form or f"{self.name}({', '.join(param.written for param in self.params)})"

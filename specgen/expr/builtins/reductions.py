@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.operators import OPERATORS
-from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.record import Builtin, IntervalRule, Param
 from specgen.expr.builtins.reduced import (
     KEEP,
     axes_of,
@@ -89,27 +90,7 @@ def _ordered(dtype: str) -> str:
     return "uint8" if dtype == "bool" else dtype
 
 
-def _builtin(
-    name: str,
-    doc: str,
-    infer: Callable[[Site], Typed | None],
-    interval: IntervalRule,
-    show: Callable[[Typed, Printer], Printed],
-    reference: Callable[..., Any],
-    agreement: Agreement = "bit",
-) -> Builtin:
-    return Builtin(
-        name=name,
-        signature=f"{name}(x, axis=None, keep=false)",
-        family="reduction",
-        doc=doc,
-        params=_PARAMS,
-        infer=infer,
-        interval=interval,
-        torch=show,
-        reference=reference,
-        agreement=agreement,
-    )
+_builtin = partial(Builtin, family="reduction", params=_PARAMS)
 
 
 def _is_reduction(values: Sequence[Typed]) -> bool:
@@ -187,7 +168,7 @@ def _extreme(name: str, doc: str, interval: IntervalRule) -> Builtin:
 
     return Builtin(
         name=name,
-        signature=f"{name}(x, axis=None, keep=false) or {name}(a, b, …)",
+        form=f"{name}(x, axis=None, keep=false) or {name}(a, b, …)",
         family="reduction",
         doc=doc,
         params=(Param("values", variadic=True), Param("axis", "axes", None), KEEP),
@@ -232,7 +213,7 @@ def _same(dtype: str) -> str:
 REDUCTIONS: tuple[Builtin, ...] = (
     Builtin(
         name="sum",
-        signature="sum(x, axis=None, keep=false) or sum(a, b, …)",
+        form="sum(x, axis=None, keep=false) or sum(a, b, …)",
         family="reduction",
         doc="The sum over an axis, several axes, or all; of several values `a + b`. Of truth values it counts; of "
         "integers it is int64.",
@@ -250,7 +231,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         _mean_range,
         show_reduction("mean"),
         lambda np, x, axis=None, keep=False, **_: np.mean(x, axis=axis, dtype=x.dtype, keepdims=keep),
-        "ulp",
+        agreement="ulp",
     ),
     _builtin(
         "prod",
@@ -259,7 +240,7 @@ REDUCTIONS: tuple[Builtin, ...] = (
         lambda args, node: ranges.products(args[0], count_of(node), node.type.dtype, partial=False),
         show_reduction("prod", reducing_flat),
         _prod_reference,
-        "ulp",
+        agreement="ulp",
     ),
     _builtin(
         "any",
@@ -312,6 +293,6 @@ REDUCTIONS: tuple[Builtin, ...] = (
         _norm_range,
         _show_norm,
         _norm_reference,
-        "ulp",
+        agreement="ulp",
     ),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins.axes import node_axis
-from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
+from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.reduced import float_of, mean_dtype, number_dtype, refuse_dtype, sum_dtype
 from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
@@ -107,28 +108,8 @@ def _log_softmax_reference(np: Any, x: Any, axis: int) -> Any:
     return rest - np.log(np.sum(np.exp(rest), axis=axis, keepdims=True))
 
 
-def _scan(
-    name: str,
-    doc: str,
-    axis: Param,
-    infer: Callable[[Site], Typed | None],
-    interval: IntervalRule,
-    show: Callable[[Typed, Printer], Printed],
-    reference: Callable[..., Any],
-    agreement: Agreement = "bit",
-) -> Builtin:
-    return Builtin(
-        name=name,
-        signature=f"{name}(x, axis={axis.default})",
-        family="scan",
-        doc=doc,
-        params=(Param("x"), axis),
-        infer=infer,
-        interval=interval,
-        torch=show,
-        reference=reference,
-        agreement=agreement,
-    )
+_scan = partial(Builtin, family="scan", params=(Param("x"), LAST_AXIS))
+_cumulative = partial(_scan, params=(Param("x"), ONLY_AXIS))
 
 
 def _same(dtype: str) -> str:
@@ -138,30 +119,27 @@ def _same(dtype: str) -> str:
 _NEEDED = "The axis may be left out of a vector only."
 
 SCANS: tuple[Builtin, ...] = (
-    _scan(
+    _cumulative(
         "cumsum",
         f"The sum of each element and all before it along an axis; of integers and truth values it is int64. {_NEEDED}",
-        ONLY_AXIS,
         _rule(sum_dtype, _same),
         lambda args, node: ranges.sums(args[0], (1, length_of(node)), node.type.dtype),
         _show("cumsum"),
         _running("cumsum"),
-        "ulp",
+        agreement="ulp",
     ),
-    _scan(
+    _cumulative(
         "cumprod",
         f"The product of each element and all before it along an axis; of integers it is int64. {_NEEDED}",
-        ONLY_AXIS,
         _rule(lambda dtype: None if dtype == "bool" else sum_dtype(dtype), _same),
         lambda args, node: ranges.products(args[0], length_of(node), node.type.dtype, partial=True),
         _show("cumprod"),
         _running("cumprod"),
-        "ulp",
+        agreement="ulp",
     ),
     _scan(
         "sort",
         "The elements in rising order along an axis, NaN last; in falling order they are `flip(sort(x), axis=-1)`.",
-        LAST_AXIS,
         _rule(number_dtype, _same),
         ranges.same,
         _show("sort", attribute=".values"),
@@ -171,7 +149,6 @@ SCANS: tuple[Builtin, ...] = (
         "argsort",
         "The positions of the elements in rising order along an axis, equal ones in the order in which they stand; "
         "in falling order `argsort(-x)`.",
-        LAST_AXIS,
         _rule(lambda dtype: None if number_dtype(dtype) is None else "int64", _same),
         lambda args, node: Interval.indices(length_of(node)),
         _show("argsort", "stable=True"),
@@ -180,21 +157,19 @@ SCANS: tuple[Builtin, ...] = (
     _scan(
         "softmax",
         "`exp(x)` divided by its sum along an axis: probabilities from logits; of integers it is float32.",
-        LAST_AXIS,
         _rule(lambda dtype: None if dtype == "bool" else mean_dtype(dtype), float_of),
         _softmax_range,
         _show("softmax"),
         _softmax_reference,
-        "ulp",
+        agreement="ulp",
     ),
     _scan(
         "log_softmax",
         "`log(softmax(x))`, which neither overflows nor loses small probabilities: log-probabilities from logits.",
-        LAST_AXIS,
         _rule(lambda dtype: None if dtype == "bool" else mean_dtype(dtype), float_of),
         _log_softmax_range,
         _show("log_softmax"),
         _log_softmax_reference,
-        "ulp",
+        agreement="ulp",
     ),
 )

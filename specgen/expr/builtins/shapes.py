@@ -261,7 +261,7 @@ _X = Param("x")
 SHAPES: tuple[Builtin, ...] = (
     Builtin(
         name="stack",
-        signature="stack(a, b, …, axis=0)",
+        form="stack(a, b, …, axis=0)",
         family="shape",
         doc="The values side by side along a new axis: `stack(cos(th), sin(th))` is a vector of two.",
         params=(Param("values", variadic=True), Param("axis", "new_axis", 0)),
@@ -272,7 +272,7 @@ SHAPES: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="concat",
-        signature="concat(a, b, …, axis=0)",
+        form="concat(a, b, …, axis=0)",
         family="shape",
         doc="The values one after the other along an axis that they have; the other dimensions are equal.",
         params=(Param("values", variadic=True), Param("axis", "axis", 0)),
@@ -283,7 +283,6 @@ SHAPES: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="tile",
-        signature="tile(x, count, axis=-1)",
         family="shape",
         doc="`x` repeated `count` times along an axis.",
         params=(_X, Param("count", "int"), Param("axis", "axis", -1)),
@@ -294,7 +293,6 @@ SHAPES: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="narrow",
-        signature="narrow(x, start, length=None, axis=-1)",
         family="shape",
         doc="`length` elements of `x` from `start` on along an axis, all that follow when there is no length.",
         params=(_X, Param("start", "int"), Param("length", "int", None), Param("axis", "axis", -1)),
@@ -305,7 +303,6 @@ SHAPES: tuple[Builtin, ...] = (
     ),
     Builtin(
         name="size",
-        signature="size(x, axis=-1)",
         family="shape",
         doc="How many elements `x` has along an axis; a number that is known at build when the shape is.",
         params=(_X, Param("axis", "axis", -1)),

@@ -91,7 +91,6 @@ def _spread(name: str, doc: str, interval: Callable[[tuple[Interval, ...], Typed
 
     return Builtin(
         name=name,
-        signature=f"{name}(x, axis=None, correction=0, keep=false)",
         family="reduction",
         doc=doc,
         params=(Param("x"), Param("axis", "axes", None), Param("correction", "int", 0), KEEP),
@@ -141,7 +140,6 @@ STATISTICS: tuple[Builtin, ...] = (
     _spread("std", "The square root of `var`.", _std_range),
     Builtin(
         name="logsumexp",
-        signature="logsumexp(x, axis=None, keep=false)",
         family="reduction",
         doc="`log(sum(exp(x)))` over an axis or all, which neither overflows nor loses small numbers.",
         params=(Param("x"), Param("axis", "axes", None), KEEP),
