@@ -87,33 +87,16 @@ def padded_prompts(
     return ragged.padded(0 if pad is None else pad, "left", width), ragged.mask("left", width)
 
 
+@lru_cache(maxsize=32)
 def around_answers(template: str, tokenizer: Any) -> tuple[str, str]:
     """Return what a template writes around an answer's content, found with a probe.
 
     The first text stands between a generation prompt and the content, such as one space. If it stayed in the content it
     would be there twice when the conversation is rendered again. The second one stands behind: the end of the turn.
     """
-    return _around(template, _Same(tokenizer))
-
-
-class _Same:
-    """A tokenizer as an argument of a function whose results are kept: equal to itself alone."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.tokenizer is self.tokenizer
-
-    def __hash__(self) -> int:
-        return id(self.tokenizer)
-
-
-@lru_cache(maxsize=32)
-def _around(template: str, same: _Same) -> tuple[str, str]:
     asked: list[Message] = [{"role": "user", "content": "question"}]
     answer: Message = {"role": "assistant", "content": PROBE}
-    before = render(template, asked, same.tokenizer, add_generation_prompt=True)
-    whole = render(template, [*asked, answer], same.tokenizer)
+    before = render(template, asked, tokenizer, add_generation_prompt=True)
+    whole = render(template, [*asked, answer], tokenizer)
     lead, found, tail = whole.removeprefix(before).partition(PROBE)
     return (lead if found and whole.startswith(before) else "", tail)

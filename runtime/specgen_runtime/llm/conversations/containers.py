@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import wraps
+from itertools import count
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +17,7 @@ from specgen_runtime.llm.conversations.history import History
 from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, objects_of
 from specgen_runtime.llm.conversations.templates import render
 from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
-from specgen_runtime.specs import Composite, NonTensor, Unbounded
+from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["PARTS", "ChatHistory", "LogProbs", "Masks", "Text", "Tokens"]
@@ -24,11 +25,40 @@ __all__ = ["PARTS", "ChatHistory", "LogProbs", "Masks", "Text", "Tokens"]
 PARTS = ("prompt", "response", "full")
 """The entries of containers."""
 
-EXAMPLE: Chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello"}]
-"""The conversation that specs give."""
+
+class _Container:
+    """What all containers share: the spec of their entries."""
+
+    KEYS: ClassVar[tuple[str, ...]] = PARTS
+    EXAMPLE: ClassVar[Any] = None
+    """An object that each row may be; None where rows are tokens."""
+    DTYPE: ClassVar[torch.dtype | None] = None
+    """Of the tokens of rows."""
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of a container of a batch shape; `keys` are those of its entries that it has, None for all."""
+        leaf: TensorSpec = (
+            NonTensor(shape, example_data=cls.EXAMPLE, batched=True)
+            if cls.DTYPE is None
+            else Unbounded((*shape, -1), dtype=cls.DTYPE)
+        )
+        return Composite({key: leaf.clone() for key in keys or cls.KEYS}, shape=shape, data_cls=cls)
+
+    @classmethod
+    def _of_rows(cls, size: Sequence[int], rows: Mapping[str, Sequence[Any]]) -> Any:
+        """A container of objects, one for each row of a batch of this size."""
+        entries = {name: as_rows(objects, size) for name, objects in rows.items()}
+        return cls._from_tensordict(TensorDict(entries, size))  # type: ignore[attr-defined]
+
+    def _rows(self, *names: str) -> dict[str, list[Any]]:
+        """The objects of those entries that are there, one for each row."""
+        held: Any = self
+        found = ((name, held._tensordict.get(name, None)) for name in names)
+        return {name: objects_of(leaf) for name, leaf in found if leaf is not None}
 
 
-class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+class ChatHistory(_Container, TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Conversations: what a model is given, what it says, and both.
 
     As entries of a tensordict they are one list of messages for each row, so that rows stack whatever their numbers
@@ -45,15 +75,11 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     response: Any = None
     full: Any = None
 
+    EXAMPLE: ClassVar[Any] = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello"}]
+
     def get(self, key: Any, *default: Any, **options: Any) -> Any:
         """The entry as a tensordict holds it: one list of messages for each row."""
         return self._tensordict.get(key, *default, **options)
-
-    @classmethod
-    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of conversations of a batch shape: one object for each row. `keys` are those of `PARTS` it has."""
-        leaves = {key: NonTensor(shape, example_data=EXAMPLE, batched=True) for key in keys or PARTS}
-        return Composite(leaves, shape=shape, data_cls=cls)
 
     def to_text(
         self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
@@ -70,16 +96,12 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         """
         template = template_of(tokenizer, chat_template, chat_template_name)
         texts: dict[str, list[str]] = {}
-        for name in ("prompt", "full"):
-            if (rows := self._tensordict.get(name, None)) is not None:
-                prompted = {"add_generation_prompt": name == "prompt"}
-                texts[name] = [render(template, chat, tokenizer, **prompted) for chat in _chats(rows)]
+        for name, rows in self._rows("prompt", "full").items():
+            prompted = {"add_generation_prompt": name == "prompt"}
+            texts[name] = [render(template, chat, tokenizer, **prompted) for chat in chats_of(rows)]
         if len(texts) == 2:
-            texts["response"] = [
-                _behind(*row) for row in zip(range(len(texts["full"])), *texts.values(), strict=True)
-            ]
-        entries = {name: as_rows(rows, self.batch_size) for name, rows in texts.items()}
-        return Text._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
+            texts["response"] = list(map(_behind, count(), *texts.values()))
+        return Text._of_rows(self.batch_size, texts)  # type: ignore[no-any-return]
 
     def to_tokens(
         self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
@@ -113,10 +135,6 @@ def _size_of(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not value or isinstance(value[0], Mapping):
         return ()
     return (len(value), *_size_of(value[0]))
-
-
-def _chats(rows: NonTensorData | NonTensorStack) -> list[Chat]:
-    return chats_of(rows if rows.batch_dims else [rows])
 
 
 def _behind(row: int, prompt: str, full: str) -> str:
@@ -171,23 +189,19 @@ ChatHistory.__init__ = _init  # type: ignore[method-assign,assignment]
 ChatHistory.__getattr__, ChatHistory.__setattr__ = _get, _set  # type: ignore[method-assign,assignment]
 
 
-class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+class Text(_Container, TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Texts: what a model is given, what it says, and both; one string for each row."""
 
     prompt: Any = None
     response: Any = None
     full: Any = None
 
+    EXAMPLE: ClassVar[Any] = "Hello"
+
     def __post_init__(self) -> None:
         stacks = [value for name in PARTS if (value := self._tensordict.get(name, None)) is not None]
         if not self.batch_dims and stacks and all(value.batch_dims == 1 for value in stacks):
             self.batch_size = stacks[0].batch_size  # lists of texts, made without a batch size
-
-    @classmethod
-    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of texts of a batch shape; `keys` are those of `PARTS` that it has."""
-        leaves = {key: NonTensor(shape, example_data="Hello", batched=True) for key in keys or PARTS}
-        return Composite(leaves, shape=shape, data_cls=cls)
 
     def to_tokens(
         self, tokenizer: Any, padding: bool = False, truncation: bool = False, return_tensors: str = "pt"
@@ -200,13 +214,11 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             truncation: whether to cut rows to the tokenizer's `model_max_length`.
             return_tensors: ``"pt"``.
         """
+        options = {"max_length": tokenizer.model_max_length} if truncation else {}
         entries: dict[str, Ragged] = {}
-        for name in PARTS:
-            if (texts := self._tensordict.get(name, None)) is not None:
-                limit = {"max_length": tokenizer.model_max_length} if truncation else {}
-                flat = objects_of(texts)
-                rows = tokenizer(flat, add_special_tokens=False, truncation=truncation, **limit)["input_ids"]
-                entries[name] = Ragged.of([torch.tensor(row, dtype=torch.int64) for row in rows])
+        for name, texts in self._rows(*PARTS).items():
+            rows = tokenizer(texts, add_special_tokens=False, truncation=truncation, **options)["input_ids"]
+            entries[name] = Ragged.of([torch.tensor(row, dtype=torch.int64) for row in rows])
         if padding:
             fill, side = tokenizer.pad_token_id, tokenizer.padding_side
             padded = {name: rows.padded(fill, side) for name, rows in entries.items()}
@@ -225,24 +237,15 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         Raises:
             ValueError: texts of the template are not read back.
         """
-        chats: dict[str, list[Chat]] = {}
-        for name in ("prompt", "full"):
-            if (texts := self._tensordict.get(name, None)) is not None:
-                flat = objects_of(texts)
-                chats[name] = [
-                    chat_of_text(each, tokenizer, template=chat_template, name=chat_template_name)
-                    for each in flat
-                ]
+        named = {"template": chat_template, "name": chat_template_name}
+        chats: dict[str, list[Chat]] = {
+            name: [chat_of_text(each, tokenizer, **named) for each in texts]
+            for name, texts in self._rows("prompt", "full").items()
+        }
         if len(chats) == 2:
             pairs = zip(chats["prompt"], chats["full"], strict=True)
             chats["response"] = [full[len(prompt) :] for prompt, full in pairs]
-        entries = {name: as_rows(rows, self.batch_size) for name, rows in chats.items()}
-        return ChatHistory._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
-
-
-def _tensors(cls: Any, shape: Sequence[int], keys: Sequence[str], dtype: torch.dtype) -> Composite:
-    leaves = {key: Unbounded((*shape, -1), dtype=dtype) for key in keys}
-    return Composite(leaves, shape=shape, data_cls=cls)
+        return ChatHistory._of_rows(self.batch_size, chats)  # type: ignore[no-any-return]
 
 
 C = TypeVar("C", bound=type[Any])
@@ -254,8 +257,7 @@ def _refuses_lists(cls: C) -> C:
 
     @wraps(plain)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        names = (name for name in cls.__annotations__ if name != "KEYS")
-        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
+        for name, value in {**dict(zip(cls.__annotations__, args, strict=False)), **kwargs}.items():
             if isinstance(value, list) and any(isinstance(row, Tensor) for row in value):
                 raise TypeError(
                     f"{name} of {cls.__name__} is a tensor, got a list of them: for rows of different lengths write"
@@ -268,7 +270,7 @@ def _refuses_lists(cls: C) -> C:
 
 
 @_refuses_lists
-class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+class Tokens(_Container, TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Tokens, int64 `[*batch, tokens]`: of what a model is given, of what it says, and of both.
 
     Rows of different lengths are a lazy stack: their shape prints -1, and ``get(key, as_list=True)`` returns them.
@@ -285,10 +287,7 @@ class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     full: Any = None
     padded: Any = None
 
-    @classmethod
-    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of tokens of a batch shape; `keys` are those of `PARTS` that it has."""
-        return _tensors(cls, shape, keys or PARTS, torch.int64)
+    DTYPE: ClassVar[torch.dtype | None] = torch.int64
 
     def to_text(self, tokenizer: Any, skip_special_tokens: bool = False) -> Text:
         """The tokens as texts.
@@ -305,13 +304,12 @@ class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             raise ValueError(
                 "padded tokens are not turned into text: ids do not tell padding from what was said"
             )
-        entries = {}
+        texts: dict[str, list[str]] = {}
         for name in PARTS:
             if (rows := rows_at(self._tensordict, name)) is not None:
                 flat = rows.reshape(-1, rows.shape[-1]) if isinstance(rows, Tensor) else rows
-                texts = [tokenizer.decode(row, skip_special_tokens=skip_special_tokens) for row in flat]
-                entries[name] = as_rows(texts, self.batch_size)
-        return Text._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
+                texts[name] = [tokenizer.decode(row, skip_special_tokens=skip_special_tokens) for row in flat]
+        return Text._of_rows(self.batch_size, texts)  # type: ignore[no-any-return]
 
     def to_history(
         self, tokenizer: Any, chat_template_name: str | None = None, skip_special_tokens: bool = False
@@ -321,7 +319,7 @@ class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
 
 
 @_refuses_lists
-class Masks(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+class Masks(_Container, TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Masks of tokens, bool, of the shape of `Tokens.full`.
 
     Attributes:
@@ -335,15 +333,11 @@ class Masks(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     padded: Any = None
 
     KEYS: ClassVar[tuple[str, ...]] = ("all_attention_mask", "all_assistant_mask")
-
-    @classmethod
-    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of masks of a batch shape; `keys` are those of the two masks that it has."""
-        return _tensors(cls, shape, keys or cls.KEYS, torch.bool)
+    DTYPE: ClassVar[torch.dtype | None] = torch.bool
 
 
 @_refuses_lists
-class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+class LogProbs(_Container, TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     """Log-probabilities of tokens, float32, of the shapes of `Tokens`; 0.0 where nothing was scored.
 
     Attributes:
@@ -358,7 +352,4 @@ class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     full: Any = None
     padded: Any = None
 
-    @classmethod
-    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of log-probabilities of a batch shape; `keys` are those of `PARTS` that it has."""
-        return _tensors(cls, shape, keys or PARTS, torch.float32)
+    DTYPE: ClassVar[torch.dtype | None] = torch.float32

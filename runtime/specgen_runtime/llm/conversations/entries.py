@@ -26,6 +26,7 @@ __all__ = [
     "Sequences",
     "behind_prompts",
     "chats_at",
+    "in_places",
     "mask_at",
     "texts_at",
     "tokens_at",
@@ -127,14 +128,23 @@ def tokens_at(
 def mask_at(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | None:
     """A mask of tokens that were read, ``[rows, width]``; None if there is none of their shape."""
     value = rows_at(data, key)
-    if isinstance(value, list):
-        lengths = like.attention.sum(-1).tolist()
-        if [len(row) for row in value] != lengths:
-            return None
-        return torch.zeros_like(like.attention).masked_scatter(like.attention, torch.cat(value).bool())
-    if value is None or value.numel() != like.ids.numel():
+    found = None if value is None else in_places(value, like.attention)
+    return None if found is None else found.bool()
+
+
+def in_places(value: Tensor | list[Tensor], attention: Tensor) -> Tensor | None:
+    """Values of tokens in the places of these, ``[rows, width]``, 0 elsewhere; None if they are of other tokens.
+
+    Args:
+        value: of all places, or rows without padding.
+        attention: bool ``[rows, width]``, what is no padding.
+    """
+    if isinstance(value, Tensor):
+        return value.reshape(attention.shape) if value.numel() == attention.numel() else None
+    if sizes_of(value) != attention.sum(-1).tolist():
         return None
-    return value.reshape(like.ids.shape).bool()
+    flat = torch.cat(value)
+    return flat.new_zeros(attention.shape).index_put((attention,), flat)
 
 
 def behind_prompts(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | None:

@@ -12,7 +12,7 @@ from specgen_runtime.llm.conversations.families import chat_of_text, template_of
 from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, checked_message
 from specgen_runtime.llm.conversations.rendering import render_batch
 from specgen_runtime.llm.conversations.templates import render
-from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
+from specgen_runtime.ragged import rows_at, stacked_rows
 from specgen_runtime.specs import Composite, NonTensor
 
 __all__ = ["History"]
@@ -42,10 +42,8 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     extra: Any = None
 
     def __post_init__(self) -> None:
-        for name, default in {
-            "content": None,
-            **_DEFAULTS,
-        }.items():  # all messages have all fields, so that they stack
+        # all messages have all fields, so that they stack
+        for name, default in {"content": None, **_DEFAULTS}.items():
             value = self._tensordict.get(name, None)
             if value is None:
                 self._tensordict.set(name, NonTensorData(default, batch_size=self.batch_size))
@@ -186,27 +184,27 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         chats = chats_of([self.to_chats()] if single else self)
         if tokenize is None:
             tokenize = return_assistant_tokens_mask or return_tensors is not None
+        ends: dict[str, Any] = {
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": continue_final_message,
+        }
         if not tokenize:
             template = template_of(tokenizer, chat_template, chat_template_name)
-            options = {
-                "add_generation_prompt": add_generation_prompt,
-                "continue_final_message": continue_final_message,
-            }
-            texts = [render(template, chat, tokenizer, **options, **variables) for chat in chats]
+            texts = [render(template, chat, tokenizer, **ends, **variables) for chat in chats]
             return texts[0] if single else texts
         rendered = render_batch(
             chats,
             tokenizer,
             chat_template=chat_template,
             chat_template_name=chat_template_name,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
+            **ends,
             assistant_mask=return_assistant_tokens_mask,
             max_length=(max_length or tokenizer.model_max_length) if truncation else None,
             empty="error_where_said",
             variables=variables,
         )
-        columns = {"input_ids": rendered.ids, "attention_mask": _ones(rendered.ids)}
+        attended = rendered.ids.with_values(torch.ones_like(rendered.ids.values))
+        columns = {"input_ids": rendered.ids, "attention_mask": attended}
         if rendered.assistant is not None:
             columns["assistant_masks"] = rendered.assistant.with_values(rendered.assistant.values.long())
         if padding:
@@ -274,10 +272,6 @@ def _joined(chats: list[Any], more: Any, depth: int, one: bool) -> list[Any]:
     if len(chats) != len(more):
         raise RuntimeError(f"{len(more)} rows cannot be added to {len(chats)} rows")
     return [_joined(chat, each, depth - 1, one) for chat, each in zip(chats, more, strict=True)]
-
-
-def _ones(rows: Ragged) -> Ragged:
-    return rows.with_values(torch.ones_like(rows.values))
 
 
 def _flat(nested: Any, dims: int) -> list[Any]:

@@ -76,38 +76,27 @@ def render_batch(
             score; the tokenizer gives no character offsets.
     """
     template = template_of(tokenizer, chat_template, chat_template_name)
-    options: dict[str, Any] = dict(variables or {}, add_generation_prompt=add_generation_prompt)
-    source = repr(
-        (
-            tokenizer_identity(tokenizer),
-            template,
-            options,
-            continue_final_message,
-            max_length,
-            truncation_side,
-        )
-    )
+    options: dict[str, Any] = {
+        **(variables or {}),
+        "add_generation_prompt": add_generation_prompt,
+        "continue_final_message": continue_final_message,
+    }
+    source = repr((tokenizer_identity(tokenizer), template, options, max_length, truncation_side))
+    keep = kept_tokens(tokenizer, max_length, truncation_side)
     if not assistant_mask:
-        text = [
-            render(template, chat, tokenizer, continue_final_message=continue_final_message, **options)
-            for chat in chats
-        ]
+        text = [render(template, chat, tokenizer, **options) for chat in chats]
         rows = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
-        keep = kept_tokens(tokenizer, max_length, truncation_side)
         return Rendered(tuple(text), _ragged([ids[keep] for ids in rows], torch.int64), None, source)
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
             f"{type(tokenizer).__name__} has no character offsets: the assistant's tokens need a fast tokenizer"
         )
-    if continue_final_message:
-        options["continue_final_message"] = True
     turns = [spans_of(template, chat, tokenizer, roles=roles, **options) for chat in chats]
     text = [each.text for each in turns]
     encoded: Any = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True) if text else {}
     ids: list[list[int]] = encoded.get("input_ids", [])
     special = _ends_of_turns(tokenizer)
     masks = [mask_of(ids[k], encoded["offset_mapping"][k], turns[k], special) for k in range(len(ids))]
-    keep = kept_tokens(tokenizer, max_length, truncation_side)
     ids, masks = [row[keep] for row in ids], [mask[keep] for mask in masks]
     if empty != "zero":
         said = [any(message["role"] in roles for message in chat) for chat in chats]

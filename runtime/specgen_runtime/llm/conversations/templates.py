@@ -48,10 +48,6 @@ def _refuse(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-def _now(form: str) -> str:
-    return datetime.now().strftime(form)
-
-
 def _why(error: Exception, chat: Sequence[Message]) -> str:
     """What of a conversation a template fails on, and what to do, where it is known."""
     if re.search(r"'\w+_token' is undefined", str(error)):
@@ -74,7 +70,9 @@ def _environment(marked: bool) -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, extensions=[generation, loopcontrols]
     )
     environment.filters["tojson"] = _to_json
-    environment.globals.update(raise_exception=_refuse, strftime_now=_now)
+    environment.globals.update(
+        raise_exception=_refuse, strftime_now=lambda form: datetime.now().strftime(form)
+    )
     return environment
 
 
@@ -88,28 +86,25 @@ def _compiled(template: str, marked: bool) -> jinja2.Template:
         ) from error
 
 
+def _parsed(template: str) -> nodes.Template:
+    """The tree of a template, an empty one of what is no template."""
+    try:
+        return _environment(marked=False).parse(template)
+    except jinja2.TemplateSyntaxError:
+        return nodes.Template([], lineno=1)
+
+
 @lru_cache(64)
 def variables_of(template: str) -> frozenset[str]:
     """The names that a template reads and does not give itself; none of one that is no template."""
-    try:
-        return frozenset(meta.find_undeclared_variables(_environment(marked=False).parse(template)))
-    except jinja2.TemplateSyntaxError:
-        return frozenset()
+    return frozenset(meta.find_undeclared_variables(_parsed(template)))
 
 
 @lru_cache(64)
 def has_generation_blocks(template: str) -> bool:
     """Whether a template says itself what the model says, by ``{% generation %}`` blocks; comments have none."""
-    try:
-        parsed = _environment(marked=True).parse(template)
-    except jinja2.TemplateSyntaxError:
-        return False
-    return any(_is_of_a_tag(block) for block in parsed.find_all(nodes.CallBlock))
-
-
-def _is_of_a_tag(block: nodes.CallBlock) -> bool:
-    """Whether a block is one of `{% generation %}`, and none of `{% call %}`."""
-    return isinstance(block.call.node, nodes.ExtensionAttribute)
+    blocks = _parsed(template).find_all(nodes.CallBlock)
+    return any(isinstance(one.call.node, nodes.ExtensionAttribute) for one in blocks)  # not of a {% call %}
 
 
 def render(

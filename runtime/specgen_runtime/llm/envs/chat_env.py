@@ -198,34 +198,28 @@ class ChatEnv(EnvBase[D, S]):
         def objects(example: Any) -> NonTensor:
             return NonTensor(size, device=device, example_data=example, batched=True)
 
-        def composite(**entries: Any) -> Composite:
-            return Composite(entries, shape=size, device=device)
-
-        def container(kind: Any, **entries: Any) -> Composite:
+        def composite(kind: Any = None, **entries: Any) -> Composite:
             return Composite(entries, shape=size, device=device, data_cls=kind)
 
-        def carried() -> dict[str, Any]:
-            number = Unbounded((*size, 1), dtype=torch.int64, device=device)
-            return {
-                **({} if self.form is None else self.form.observed_specs(size, device)),
-                "history": container(ChatHistory, prompt=objects(self._placeholder[:1])),
-                self.data_key: objects({self.data_key: ""}),
-                "group": number,
-                "turn": number.clone(),
-            }
-
+        number = Unbounded((*size, 1), dtype=torch.int64, device=device)
         value = Unbounded((*size, 1), dtype=torch.float32, device=device)
-        observed = carried()
+        flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
+        carried = {
+            **({} if self.form is None else self.form.observed_specs(size, device)),
+            "history": composite(ChatHistory, prompt=objects(self._placeholder[:1])),
+            self.data_key: objects({self.data_key: ""}),
+            "group": number,
+            "turn": number.clone(),
+        }
+        self.state_spec = composite(**carried).clone()
         if self.metrics:
-            observed["metrics"] = composite(**{name: value.clone() for name in self.metrics})
-        self.observation_spec = composite(**observed)
-        self.state_spec = composite(**carried())
+            carried["metrics"] = composite(**{name: value.clone() for name in self.metrics})
+        self.observation_spec = composite(**carried)
         if self.form is None:
-            self.action_spec = composite(history=container(ChatHistory, full=objects(self._placeholder)))
+            self.action_spec = composite(history=composite(ChatHistory, full=objects(self._placeholder)))
         else:
             self.action_spec = self.form.action_spec(size, device)
         self.reward_spec = value
-        flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
         self.done_spec = composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
 
     # the contract of EnvBase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -16,51 +16,11 @@ from specgen_runtime.llm.conversations.templates import render
 from specgen_runtime.specs import Composite, NonTensor
 from specgen_runtime.specs.non_tensors.data import elements
 
-__all__ = ["ChatForm", "ChatTexts"]
-
-
-class ChatForm(Protocol):
-    """What an environment of conversations observes beside them, and how it reads answers that have this form."""
-
-    def observed_specs(self, size: torch.Size, device: torch.device | None) -> dict[str, Any]:
-        """The specs of what is observed; a step reads the same."""
-        ...
-
-    def action_spec(self, size: torch.Size, device: torch.device | None) -> Composite:
-        """The spec of prompts with answers."""
-        ...
-
-    def observed(
-        self, chats: Sequence[Chat], size: torch.Size, acted: TensorDictBase | None
-    ) -> dict[str, Any]:
-        """What is observed of conversations to be answered, on the CPU.
-
-        Args:
-            chats: of each row.
-            size: of the batch.
-            acted: what the step was taken with that the conversations go on from; None after a reset.
-        """
-        ...
-
-    def answered(
-        self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str
-    ) -> list[Chat]:
-        """The conversations with their answers.
-
-        Args:
-            tensordict: with the action.
-            prompts: the conversations before, of each row.
-            rows: those that step; the others are as they were.
-            role: of the answers.
-
-        Raises:
-            RuntimeError: an action does not begin with its prompt.
-        """
-        ...
+__all__ = ["ChatTexts"]
 
 
 class ChatTexts:
-    """Renders conversations, and reads answers out of texts: a `ChatForm`.
+    """Renders conversations, and reads answers out of texts: what an environment observes beside conversations.
 
     Args:
         tokenizer: whose template it is, and whose special tokens it names.
@@ -109,14 +69,30 @@ class ChatTexts:
     def observed(
         self, chats: Sequence[Chat], size: torch.Size, acted: TensorDictBase | None
     ) -> dict[str, Any]:
-        """The texts of prompts."""
+        """What is observed of conversations to be answered: the texts of prompts, on the CPU.
+
+        Args:
+            chats: of each row.
+            size: of the batch.
+            acted: what the step was taken with that the conversations go on from; None after a reset.
+        """
         texts = as_rows(list(map(self.prompt, chats)), size)
         return {"text": Text._from_tensordict(TensorDict({"prompt": texts}, size))}
 
     def answered(
         self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str
     ) -> list[Chat]:
-        """The conversations with the answers in texts."""
+        """The conversations with the answers in texts.
+
+        Args:
+            tensordict: with the action.
+            prompts: the conversations before, of each row.
+            rows: those that step; the others are as they were.
+            role: of the answers.
+
+        Raises:
+            RuntimeError: an action does not begin with its prompt.
+        """
         asked, said = (elements(tensordict.get(("text", name))) for name in ("prompt", "full"))
         full = list(prompts)
         for index in rows:

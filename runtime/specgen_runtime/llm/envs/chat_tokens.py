@@ -11,9 +11,9 @@ from torch import Tensor
 
 from specgen_runtime.llm.conversations.answers import around_answers, padded_prompts
 from specgen_runtime.llm.conversations.containers import Tokens
-from specgen_runtime.llm.conversations.entries import tokens_at
+from specgen_runtime.llm.conversations.entries import Sequences, tokens_at
 from specgen_runtime.llm.conversations.messages import Chat, Message
-from specgen_runtime.llm.envs.chat_texts import ChatForm, ChatTexts
+from specgen_runtime.llm.envs.chat_texts import ChatTexts
 from specgen_runtime.llm.models.loading import load_tokenizer
 from specgen_runtime.specs import Binary, Bounded, Composite, Unbounded
 from specgen_runtime.typing import NestedKey
@@ -26,8 +26,8 @@ _PROMPT_MASK: NestedKey = "attention_mask"
 _FULL_MASK: NestedKey = ("masks", "all_attention_mask")
 
 
-class ChatTokens:
-    """Tokenises conversations, and reads answers out of tokens: a `ChatForm`.
+class ChatTokens(ChatTexts):
+    """Tokenises conversations, and reads answers out of tokens.
 
     What was sampled stays over turns as it was sampled. Prompts are padded on the left.
 
@@ -38,8 +38,8 @@ class ChatTokens:
     """
 
     def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None, width: int) -> None:
-        self.texts = ChatTexts(tokenizer, options)
-        self.tokenizer, self.width = tokenizer, width
+        super().__init__(tokenizer, options)
+        self.width = width
 
     def observed_specs(self, size: torch.Size, device: torch.device | None) -> dict[str, Any]:
         """``("tokens", "prompt")``, int64, and ``"attention_mask"``, bool: ``[*batch, width]`` each."""
@@ -62,7 +62,7 @@ class ChatTokens:
         Raises:
             ValueError: a prompt has more tokens than the width.
         """
-        texts = list(map(self.texts.prompt, chats))
+        texts = list(map(self.prompt, chats))
         known = None if acted is None else [row.cpu() for row in self._full(acted)]
         ids, mask = padded_prompts(texts, known, self.tokenizer, self.width)
         tokens = TensorDict({"prompt": ids.reshape(*size, -1)}, size)
@@ -71,8 +71,8 @@ class ChatTokens:
     def answered(
         self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str
     ) -> list[Chat]:
-        """The conversations with the answers in tokens."""
-        asked, said = self._asked(tensordict), self._full(tensordict)
+        """The conversations with the answers in tokens; see `ChatTexts.answered`."""
+        asked, said = _read(tensordict, _PROMPT, _PROMPT_MASK).rows(), self._full(tensordict)
         full = list(prompts)
         for index in rows:
             count = len(asked[index])
@@ -84,34 +84,31 @@ class ChatTokens:
             full[index] = [*full[index], self._message(said[index][count:], role)]
         return full
 
-    @staticmethod
-    def _asked(data: TensorDictBase) -> list[Tensor]:
-        """The tokens of each row's prompt."""
-        found = tokens_at(data, _PROMPT, [_PROMPT_MASK])
-        if found is None:
-            raise KeyError(f"a step reads {_PROMPT!r}, which is not in the tensordict")
-        return found.rows()
-
     def _full(self, data: TensorDictBase) -> list[Tensor]:
         """The tokens of each row's prompt with its answer; what the action spec draws stands for an empty one."""
-        found = tokens_at(data, _FULL, [_FULL_MASK])
-        if found is None:
-            raise KeyError(f"a step reads {_FULL!r}, which is not in the tensordict")
+        found, asked = _read(data, _FULL, _FULL_MASK), _read(data, _PROMPT, _PROMPT_MASK)
         drawn = ((found.ids < 0) | (found.ids >= len(self.tokenizer))).all(-1).tolist()
-        rows = zip(found.rows(), self._asked(data), drawn, strict=True)
+        rows = zip(found.rows(), asked.rows(), drawn, strict=True)
         return [prompt if nothing else whole for whole, prompt, nothing in rows]
 
     def _message(self, ids: Tensor, role: str) -> Message:
         """The answer that sampled tokens are: it ends with the end of its turn, or with the tokenizer's end token."""
         ended = bool(len(ids)) and int(ids[-1]) == self.tokenizer.eos_token_id
         text: str = self.tokenizer.decode(ids[:-1] if ended else ids)
-        _, tail = around_answers(self.texts.template, self.tokenizer)
-        return self.texts.answer(text + tail if ended else text, role)
+        _, tail = around_answers(self.template, self.tokenizer)
+        return self.answer(text + tail if ended else text, role)
+
+
+def _read(data: TensorDictBase, key: NestedKey, mask: NestedKey) -> Sequences:
+    found = tokens_at(data, key, [mask])
+    if found is None:
+        raise KeyError(f"a step reads {key!r}, which is not in the tensordict")
+    return found
 
 
 def form_of(
     mode: str, tokenizer: Any, options: Mapping[str, Any] | None, pad_to: int | None
-) -> ChatForm | None:
+) -> ChatTexts | None:
     """What conversations are observed as, besides; None for nothing.
 
     Raises:

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.llm.conversations.entries import in_places
 from specgen_runtime.llm.kl.generated.kl_estimators import log_ratio
 from specgen_runtime.llm.kl.generated.penalties import (
     adapted_coefficient,
@@ -182,12 +183,12 @@ class KLPenalty(Transform):
             return
         coeff = self.coeff.to(kl.device)
         if isinstance(reward, list):  # a reward for each token, of rows of different lengths
-            lengths = kept.sum(-1).tolist()
-            if sizes_of(reward) != lengths:
-                raise ValueError(f"rewards of {sizes_of(reward)} tokens, but rows of {lengths} tokens")
-            flat = torch.cat([row.flatten() for row in reward])
-            padded = flat.new_zeros(kl.shape).masked_scatter(kept, flat)
-            whole = penalised_token_reward(padded, kl, coeff).to(flat)
+            padded = in_places([row.flatten() for row in reward], kept)
+            if padded is None:
+                raise ValueError(
+                    f"rewards of {sizes_of(reward)} tokens, but rows of {kept.sum(-1).tolist()} tokens"
+                )
+            whole = penalised_token_reward(padded, kl, coeff).to(padded)
             put_rows(data, out_key, whole[..., None], kept, padded=False)
             return
         batch = list(data.batch_size)

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts
+from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts, in_places
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import WritesRows, put_rows
 from specgen_runtime.llm.kl.options import FixedArguments, KLOptions, PenaltyOptions, split_options
@@ -123,16 +123,11 @@ def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, k
     """
     if log_probs is None:
         raise KeyError(f"KLRewardTransform reads {key!r}, which is not in the tensordict")
-    lengths = attention.sum(-1).tolist()
-    if isinstance(log_probs, list):
-        if sizes_of(log_probs) == lengths:
-            values = torch.cat(log_probs)
-            return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
-    elif log_probs.numel() == attention.numel():
-        return log_probs.reshape(attention.shape)
+    if (found := in_places(log_probs, attention)) is not None:
+        return found
     raise ValueError(
         f"{key!r} is {sizes_of(log_probs)}, but the reference reads tokens of {list(attention.shape)} "
-        f"(lengths {lengths}): they are not of the same tokens"
+        f"(lengths {attention.sum(-1).tolist()}): they are not of the same tokens"
     )
 
 

@@ -47,26 +47,24 @@ def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor,
         if container and name in PARTS and data.get(tuple(container), None) is None:
             data.set(tuple(container), LogProbs(batch_size=data.batch_size, device=data.device))
         data.set((*container, name), values.reshape(*data.batch_size, values.shape[-1]))
-    elif container and name in PARTS:
+        return
+    if container and name in PARTS:
         write_rows(data, tuple(container), LogProbs, {name: (values, kept)}, padded=False)
-    elif container:
-        rows = [value[keep] for value, keep in zip(values, kept, strict=True)]
+        return
+    rows = [value[keep] for value, keep in zip(values, kept, strict=True)]
+    if container:
         data.set(tuple(container), stacked_rows(**{name: rows}).reshape(data.batch_size))
+    elif not data.batch_dims:
+        data.set(name, rows[0])
+    elif data.batch_dims > 1:
+        raise ValueError(
+            f"rows of different lengths need one batch dimension, got {list(data.batch_size)}: pad_output=True"
+        )
+    elif isinstance(data, LazyStackedTensorDict):
+        for part, row in zip(data.tensordicts, rows, strict=True):
+            part.set(name, row)
     else:
-        rows = [value[keep] for value, keep in zip(values, kept, strict=True)]
-        if isinstance(data, LazyStackedTensorDict) and data.batch_dims == 1:
-            for part, row in zip(data.tensordicts, rows, strict=True):
-                part.set(name, row)
-        elif data.batch_dims == 1:
-            data.set(name, torch.nested.as_nested_tensor(rows, layout=torch.jagged))
-        else:
-            data.set(name, rows[0] if not data.batch_dims else _refuse_ragged(data))
-
-
-def _refuse_ragged(data: TensorDictBase) -> Tensor:
-    raise ValueError(
-        f"rows of different lengths need one batch dimension, got {list(data.batch_size)}: pad_output=True"
-    )
+        data.set(name, torch.nested.as_nested_tensor(rows, layout=torch.jagged))
 
 
 def row_specs(specs: Composite, keys: list[NestedKey], layout: RowLayout) -> Composite:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import Future
+from itertools import islice
+from typing import Any, NamedTuple
 
 from tensordict import TensorDictBase, lazy_stack
 
@@ -14,17 +16,11 @@ __all__ = ["CallBatcher"]
 Run = Callable[[TensorDictBase], TensorDictBase]
 
 
-class _Call:
-    """A call: its rows, and what became of them."""
+class _Call(NamedTuple):
+    """A call: its rows, and what becomes of them."""
 
-    def __init__(self, rows: Sequence[TensorDictBase]) -> None:
-        self.rows = rows
-        self.results: Sequence[TensorDictBase] | None = None
-        self.error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.results is not None or self.error is not None
+    rows: Sequence[TensorDictBase]
+    results: Future[Sequence[TensorDictBase]]
 
 
 class CallBatcher:
@@ -64,24 +60,18 @@ class CallBatcher:
         Raises:
             Exception: what `run` raised, in all calls of the batch.
         """
-        call, end = _Call(rows), time.monotonic() + self.timeout
+        call, end = _Call(rows, Future()), time.monotonic() + self.timeout
         with self._changed:
             self._waiting.append(call)
             self._changed.notify_all()
-        while True:
-            batch = self._next_batch(call, end)
-            if not batch:
-                break
+        while batch := self._next_batch(call, end):
             self._run(run, batch)
-        if call.error is not None:
-            raise call.error
-        assert call.results is not None
-        return call.results
+        return call.results.result()
 
     def _next_batch(self, call: _Call, end: float) -> list[_Call]:
         """The calls that this thread is to run; none when its own is done."""
         with self._changed:
-            while not call.is_done:
+            while not call.results.done():
                 left = end - time.monotonic()
                 enough = left <= 0 or sum(len(each.rows) for each in self._waiting) >= self.least
                 if enough and self._waiting and not self._is_running:
@@ -100,18 +90,13 @@ class CallBatcher:
         return taken
 
     def _run(self, run: Run, batch: Sequence[_Call]) -> None:
-        results: Sequence[TensorDictBase] = []
-        error: BaseException | None = None
         try:
-            results = run(lazy_stack([row for call in batch for row in call.rows])).unbind(0)
-        except BaseException as found:
-            error = found
-        with self._changed:
-            begin = 0
+            made = iter(run(lazy_stack([row for call in batch for row in call.rows])).unbind(0))
             for call in batch:
-                if error is None:
-                    call.results = results[begin : begin + len(call.rows)]
-                    begin += len(call.rows)
-                call.error = error
+                call.results.set_result(list(islice(made, len(call.rows))))
+        except BaseException as error:
+            for call in batch:
+                call.results.set_exception(error)
+        with self._changed:
             self._is_running = False
             self._changed.notify_all()

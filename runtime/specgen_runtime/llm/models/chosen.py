@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from specgen_runtime.llm.models.linear_head import linear_log_probs
 from specgen_runtime.llm.models.logits import normalisers_of
 
 __all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of"]
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 8 * 2**20
 """How large the float32 logits of one chunk are on a CPU: larger ones take more memory, and no less time."""
@@ -114,27 +116,13 @@ def chosen_log_probs(
         weight, bias = cast("Any", linear).weight, cast("Any", linear).bias
         found = linear_log_probs(hidden, weight, bias, targets, temperature=warp.temperature, entropy=entropy)
         return Chosen(*found)
-    rows = _rows_of_chunk(hidden, vocabulary)
-    with_gradient = torch.is_grad_enabled()
-    parts: list[Chosen] = []
-    for h, ids in _chunks(hidden, targets, rows):
-        if with_gradient:
-            part = checkpoint(
-                _with_graph,
-                h,
-                ids,
-                logits_of,
-                warp,
-                entropy,
-                use_reentrant=False,
-                preserve_rng_state=False,
-            )
-            parts.append(Chosen(*part))
-        else:
-            parts.append(_in_place(logits_of(h), ids, warp, entropy))
-    log_probs = torch.cat([part.log_probs for part in parts])
-    entropies = [part.entropy for part in parts if part.entropy is not None]
-    return Chosen(log_probs, torch.cat(entropies) if entropy else None)
+
+    def of_rows(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        made = _with_graph if torch.is_grad_enabled() else _in_place
+        return made(logits_of(states), ids, warp, entropy)
+
+    log_probs, entropies = zip(*_in_chunks(of_rows, hidden, targets, vocabulary), strict=True)
+    return Chosen(torch.cat(log_probs), torch.cat(entropies) if entropy else None)
 
 
 def full_kl_of(
@@ -165,34 +153,26 @@ def full_kl_of(
             )
         return kl_full(log_p, log_q)
 
-    rows = _rows_of_chunk(hidden[0], vocabulary)
-    parts: list[Tensor] = []
-    for pair in _chunks(*hidden, rows):
-        if torch.is_grad_enabled():
-            parts.append(
-                cast("Tensor", checkpoint(of_rows, *pair, use_reentrant=False, preserve_rng_state=False))
-            )
-        else:
-            parts.append(of_rows(*pair))
-    return torch.cat(parts)
+    return torch.cat(list(_in_chunks(of_rows, *hidden, vocabulary)))
 
 
-def _rows_of_chunk(hidden: Tensor, vocabulary: int) -> int:
-    """How many tokens a chunk has."""
+def _in_chunks(
+    of_rows: Callable[[Tensor, Tensor], T], hidden: Tensor, others: Tensor, vocabulary: int
+) -> Iterator[T]:
+    """What a function gives of a few tokens at a time; with gradients it is run again in the backward pass."""
     size = CHUNK_BYTES if hidden.device.type == "cpu" else _DEVICE_CHUNK_BYTES
-    return max(16, size // (4 * vocabulary))
+    rows = max(16, size // (4 * vocabulary))
+    for start in range(0, len(others), rows):
+        pair = hidden[start : start + rows], others[start : start + rows]
+        if torch.is_grad_enabled():
+            yield cast("T", checkpoint(of_rows, *pair, use_reentrant=False, preserve_rng_state=False))
+        else:
+            yield of_rows(*pair)
 
 
-def _chunks(hidden: Tensor, targets: Tensor, rows: int) -> Iterator[tuple[Tensor, Tensor]]:
-    for start in range(0, len(targets), rows):
-        yield hidden[start : start + rows], targets[start : start + rows]
-
-
-def _with_graph(
-    hidden: Tensor, targets: Tensor, logits_of: Callable[[Tensor], Tensor], warp: Warp, entropy: bool
-) -> tuple[Tensor, Tensor | None]:
+def _with_graph(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> tuple[Tensor, Tensor | None]:
     """The log-probabilities and entropies of a chunk, by operations that have gradients."""
-    logits = warp(logits_of(hidden), targets)
+    logits = warp(logits, targets)
     log_normaliser = logits.logsumexp(-1)
     log_probs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_normaliser
     if not entropy:
@@ -201,7 +181,7 @@ def _with_graph(
     return log_probs, log_normaliser - (probs * _finite(logits, warp)).sum(-1)
 
 
-def _in_place(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> Chosen:
+def _in_place(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> tuple[Tensor, Tensor | None]:
     """As `_with_graph`, without gradients, in the memory of the logits."""
     if warp.truncates:
         logits = warp(logits, targets)
@@ -209,7 +189,7 @@ def _in_place(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> Cho
         logits.div_(warp.temperature)
     picked = logits.gather(-1, targets[:, None]).squeeze(-1)
     normaliser, mean = normalisers_of(logits, means=entropy)
-    return Chosen(picked - normaliser, None if mean is None else normaliser - mean)
+    return picked - normaliser, None if mean is None else normaliser - mean
 
 
 def _finite(logits: Tensor, warp: Warp) -> Tensor:
