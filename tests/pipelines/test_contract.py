@@ -19,6 +19,7 @@ TEMPLATES = (
     "MAPPOTag",
     "DiscreteSACFrozenLake",
     "IQLPendulum",
+    "TQCPendulum",
 )
 
 PROMISES = {

