@@ -39,7 +39,7 @@ def test_a_single_run(tmp_path: Path) -> None:
     name, x, y = read_curve(folder)
     assert (name, x.tolist(), y.tolist()) == ("evaluation", [10, 20], [1, 5])
     assert read_curve(logged(tmp_path / "other", {10: 1}, "return"))[0] == "return"
-    with pytest.raises(ValueError, match="no row of the log has entropy over frames"):
+    with pytest.raises(ValueError, match=r"has entropy over frames; its columns are frames, .*evaluation"):
         draw_curve(folder, column="entropy")
     with pytest.raises(FileNotFoundError):
         draw_curve(tmp_path / "nowhere")
@@ -70,7 +70,10 @@ def test_a_run_that_ended_early_has_no_line(tmp_path: Path) -> None:
     draw_curve(whole, tmp_path / "whole.svg", title=" ")
     lines = [(tmp_path / name).read_text().count('<g id="line2d') for name in ("both.svg", "whole.svg")]
     assert lines[0] == lines[1]
-    with pytest.raises(ValueError, match="no row of the log has evaluation or return"):
+    with pytest.raises(
+        ValueError,
+        match="no row of the log has evaluation or return over frames; its columns are frames, loss",
+    ):
         read_curve(early)
 
 

@@ -39,7 +39,9 @@ def read_curve(
     name = next((name for name in names if any(name in row for row in rows)), None)
     points = [(row[over], row[name]) for row in rows if name in row and over in row] if name else []
     if name is None or not points:
-        raise ValueError(f"{folder}: no row of the log has {' or '.join(names)} over {over}")
+        columns = ", ".join(dict.fromkeys(column for row in rows for column in row))
+        held = f"its columns are {columns}" if columns else "nothing was logged"
+        raise ValueError(f"{folder}: no row of the log has {' or '.join(names)} over {over}; {held}")
     x, y = np.asarray(points, dtype=np.float64).T
     return name, x, y
 

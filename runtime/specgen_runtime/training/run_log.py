@@ -23,6 +23,8 @@ def read_log(file: str | Path) -> list[dict[str, float]]:
 
 
 def _read_rows(file: str | Path) -> list[dict[str, str]]:
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"there is no {file}: is {Path(file).parent} the folder of a run?")
     with open(file, newline="", encoding="utf-8") as opened:
         return [
             {name: text for name, text in row.items() if name is not None and text}
