@@ -15,6 +15,7 @@ from specgen_std.transforms import (
     CatTensors,
     DoubleToFloat,
     InitTracker,
+    LineariseRewards,
     ObservationNorm,
     RewardScaling,
     RewardSum,
@@ -157,3 +158,19 @@ def test_tensors_among_parameters_that_fit_a_row() -> None:
         factor = 1 + torch.arange(float(torch.Size(shape).numel())).reshape(shape)
         scaled = ActionScaling(in_keys=["a"], out_keys=["a"], loc=0.0 * factor, scale=factor)(data.clone())
         assert torch.equal(scaled["a"], (1 / factor).expand(4, 2, 3))
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 3.0], [[1.0, 1.0]]])
+def test_weights_of_another_number_than_the_rewards(weights: Any) -> None:
+    """Of one reward, three weights gave its sixfold."""
+    data = TensorDict(
+        next=TensorDict(rewards=torch.ones(4, 2), reward=torch.ones(4, 1), batch_size=4), batch_size=4
+    )
+    message = r"LineariseRewards: weights has the shape \[.*\], and a row of 'rewards' has \[2\]"
+    with pytest.raises(ValueError, match=message):
+        LineariseRewards(["rewards"], weights=weights)(data.copy())
+    with pytest.raises(ValueError, match=r"and a row of 'reward' has \[1\]"):
+        _ = TransformedEnv(Pendulum(), LineariseRewards(["reward"], weights=weights)).reward_spec
+    for fitting, total in (([2.0, 0.5], 2.5), (3.0, 6.0), ([3.0], 6.0)):
+        found = LineariseRewards(["rewards"], ["total"], weights=fitting)(data.copy())["next", "total"]
+        assert torch.equal(found, torch.full((4, 1), total))

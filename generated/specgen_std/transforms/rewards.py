@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b3b6c257476b60261fefe7ace3fc1bb45a03bf7291fc2d801313aa5bf3a505c
+# specgen: sha256=ad12c10353260b6b3462f45a3aac3cfb7a8c0207f7a51de7ffc4ddf79613910d
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -467,6 +467,7 @@ class LineariseRewards(GeneratedTransform[LineariseRewardsKeys]):
     _beside: ClassVar[Mapping[str, str]] = {"weighted": "rewards", "total": "rewards"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"rewards": "..., n"}
+    _meets: ClassVar[Mapping[str, str]] = {"weights": "rewards"}
     weights: Tensor | None
 
     def __init__(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from specgen.check.model import identifier
 from specgen.check.programs.transform_update import buffer_types_program, update_program
 from specgen.check.transforms.model import PHASES, CheckedBuffer, CheckedTransform
 from specgen.check.transforms.types import joins_only
 from specgen.code import Code, named, using
+from specgen.expr import Typed
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.sizes import Rest
@@ -214,25 +215,53 @@ def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
 
 
 def met_params(transform: CheckedTransform, *, inverse: bool) -> str:
-    """The parameters that are tensors, each with the one role of any dimensions that it meets element by element.
+    """The parameters that are tensors, each with the one role that it meets element by element.
 
-    It is the text of a class attribute. What buffers begin with is not in it: that is checked by itself.
+    Such a role has any dimensions, or the two meet within a function of axes. It is the text of a class attribute. What
+    buffers begin with is not in it: that is checked by itself.
     """
     roles = transform.backward if inverse else transform.forward
+    single = {role.name for role in roles if role.form != "all"}
     free = {role.name for role in roles if len(role.dims) == 1 and isinstance(role.dims[0], Rest)}
     known = {*initial_params(transform), *learned_params(transform)}
+    names = {param.name for param in transform.params}
     meets: dict[str, str] = {}
     for param in transform.params:
         if param.kind != "tensor" or param.name in known:
             continue
         found: set[str] = set()
+        within: set[str] = set()
         for one in transform.inverse if inverse else (*transform.map, *transform.step):
             if param.name in one.reads and not any(map(counts_axes, one.typed.nodes)):
                 read = {one.target} if inverse else {name.removeprefix("next.") for name in one.reads}
                 found |= read & {role.name for role in roles}
+            elif param.name in one.reads and not inverse:
+                within |= _met_within(one.typed, param.name, names, single)
         if len(found) == 1 and found <= free:
             meets[param.name] = found.pop()
+        elif not found and len(within) == 1:
+            meets[param.name] = within.pop()
     return literal(meets) if meets else ""
+
+
+def _met_within(typed: Typed, param: str, params: Collection[str], roles: Collection[str]) -> set[str]:
+    """The roles that a parameter meets, and nothing else beside them, in a part of an expression that is element by element."""
+    names: set[str] = set()
+    below: list[Typed] = []
+
+    def collect(node: Typed) -> None:
+        if counts_axes(node):
+            below.append(node)
+            return
+        if node.symbol is not None:
+            names.add(node.symbol.name.removeprefix("next_"))
+        for arg in node.args:
+            collect(arg)
+
+    collect(typed)
+    others = names - {*params}
+    met = others & {*roles} if param in names and not below and len(others) == 1 else set[str]()
+    return met.union(*(_met_within(arg, param, params, roles) for node in below for arg in node.args))
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:
