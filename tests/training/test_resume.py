@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.collectors import Collector
+from specgen_runtime.data import LazyMemmapStorage, LazyStackStorage, TensorDictReplayBuffer
 from specgen_runtime.training import read_log
 from specgen_runtime.training.checkpoints import Checkpoints
 from specgen_std.pipelines import dqn_cartpole
@@ -32,6 +33,28 @@ class OwnCollector(dqn_cartpole.DQNCartPole):
         return Collector(self.env, self.policy, frames_per_batch=4, total_frames=-1, init_random_frames=40)
 
 
+class OwnStorage(dqn_cartpole.DQNCartPole):
+    """Parts whose buffer keeps its rows otherwise."""
+
+    storage: type[Any]
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self.buffer = TensorDictReplayBuffer(
+            storage=self.storage(self.config.capacity),
+            batch_size=self.config.batch_size,
+            generator=torch.Generator().manual_seed(5),
+        )
+
+
+class RowsInFiles(OwnStorage):
+    storage = LazyMemmapStorage
+
+
+class RowsOneByOne(OwnStorage):
+    storage = LazyStackStorage
+
+
 PRINTED: dict[str, tuple[str, dict[str, Any], Any]] = {
     "recorded": ("iql_pendulum", {"total_updates": 160, "evaluate_every": 40, "checkpoint_every": 16}, None),
     "conservative": ("cql_pendulum", {}, None),
@@ -39,6 +62,8 @@ PRINTED: dict[str, tuple[str, dict[str, Any], Any]] = {
     "hindsight": ("dqn_bit_flip", {"num_steps": 12}, None),
     "several choices": ("branching_dqn_reacher", {}, None),
     "its own collector": ("dqn_cartpole", {"num_steps": 2}, OwnCollector),
+    "rows in files": ("dqn_cartpole", {}, RowsInFiles),
+    "rows one by one": ("dqn_cartpole", {}, RowsOneByOne),
 }
 """Printed trainings: the module, numbers, and the class of the parts where it is not the printed one."""
 
@@ -95,8 +120,8 @@ def assert_same_checkpoint(found: Path, expected: Path) -> None:
             },
             **{
                 place: value
-                for file in (folder / "buffer").rglob("state.pt")
-                for place, value in leaves(torch.load(file, weights_only=True), ("buffer",))
+                for file in sorted((folder / "buffer").rglob("*.pt"))
+                for place, value in leaves(torch.load(file, weights_only=True), ("buffer", file.name))
             },
         }
         for folder in (found, expected)
