@@ -9,7 +9,7 @@ from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry
 from specgen.check.pipelines.distributions import SEVERAL, choices_of, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.policies import shown
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.diagnostics import Note

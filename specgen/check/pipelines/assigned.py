@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.model import part_name
 from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.teams import mixed_role

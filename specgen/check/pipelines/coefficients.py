@@ -12,10 +12,10 @@ from specgen.check.pipelines.heads_model import PolicyHead
 from specgen.check.pipelines.loss_conditions import LossConditions
 from specgen.check.pipelines.model import Amount, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.check.pipelines.reader import PipelineContext
+from specgen.diagnostics import Note, suggestion
 from specgen.diagnostics.rules import pipeline_actions as rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Sequence as SequenceNode
 from specgen.values import replace
@@ -60,30 +60,27 @@ def numbers_of_pair(
 
 
 def numbers_of_actions(
-    file: SchemaFile,
+    context: PipelineContext,
     place: tuple[str, ...],
     node: MappingNode | SequenceNode,
     param: Parameter,
     env: PipelineEnv,
     owner: str,
-    numbers: Numbers,
-    sink: Sink,
     *,
     changing: bool,
 ) -> dict[Key, Amount] | None:
     """The hyper-parameters of a mapping from actions to numbers, in the order of the actions; None after a mistake.
 
     Args:
-        file: where it stands.
-        place: where in it.
+        context: what all readers of the pipeline are given.
+        place: where it stands.
         node: the mapping; a list is a mistake.
         param: the parameter of the loss.
         env: the environment, as the agent sees it that the loss is of.
         owner: the name of the loss; empty for the only one.
-        numbers: the hyper-parameters of the pipeline.
-        sink: takes every mistake.
         changing: whether the loss reads the parameter at each call, so that it may have schedules.
     """
+    file, numbers, sink = context.file, context.numbers, context.sink
     notes = [Note("the environment", env.span)]
     if len(env.actions) < 2 or env.action_key is None:
         if env.action_key is None:

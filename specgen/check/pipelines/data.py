@@ -17,11 +17,11 @@ from specgen.check.pipelines.data_model import (
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import RECORDED_FRACTION
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
-from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.recorded_conversations import read_conversations
 from specgen.check.python_source import python_source
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Note, suggestion
 from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -348,7 +348,7 @@ def _keys(declared: Mapping[str, str]) -> dict[Key, Key]:
 
 
 def discounted(
-    data: ReplayData, losses: tuple[PipelineLoss, ...], numbers: Numbers, sink: Sink
+    context: PipelineContext, data: ReplayData, losses: tuple[PipelineLoss, ...]
 ) -> tuple[ReplayData, tuple[PipelineLoss, ...]]:
     """Data of several steps and the losses, which discount by one number; reported where none can be sampled in time."""
     if data.n_step is None:
@@ -359,9 +359,10 @@ def discounted(
             f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
             f"n_step * num_envs = {waiting} of them wait for later steps"
         )
-        sink.add(
+        context.sink.add(
             number_rules.DOES_NOT_FIT.at(data.n_step.span, message, help="write a larger `warm_up_frames`")
         )
+    numbers = context.numbers
     gamma = numbers.settings.get("gamma") or numbers.default("gamma", 0.99)
     given = tuple(
         replace(one, settings={**one.settings, "gamma": gamma})

@@ -7,25 +7,20 @@ from collections.abc import Iterator
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.visible import Scopes, unknown_environment
-from specgen.diagnostics import Sink, Span
+from specgen.check.pipelines.reader import PipelineContext
+from specgen.check.pipelines.visible import unknown_environment
+from specgen.diagnostics import Span
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 
 AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
 
 
-def environment(
-    file: SchemaFile,
-    path: tuple[str, ...],
-    place: tuple[str, ...],
-    scopes: Scopes,
-    sink: Sink,
-) -> PipelineEnv | None:
-    """The environment that the pipeline at `path` names at `place`, without its arguments; None where it is none, or has mistakes itself."""
-    node = file.node(*path, *place)
+def environment(context: PipelineContext, place: tuple[str, ...]) -> PipelineEnv | None:
+    """The environment that a pipeline names at `place`, without its arguments; None where it is none, or has mistakes itself."""
+    scopes, sink = context.scopes, context.sink
+    node = context.file.node(*context.path, *place)
     if isinstance(node, MappingNode) and len(node.entries) != 1:
         known = scopes.at(node.span).declared_envs
         names = [*(key.text for key, _ in node.entries if key.text in known), *known, "CartPoleTrain"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import dotted
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.reader import PipelineContext
 from specgen.check.pipelines.teams import mixes_values, roles_of_team
 from specgen.diagnostics import Note, Sink, Span, suggestion

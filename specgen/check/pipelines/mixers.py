@@ -9,7 +9,7 @@ from specgen.check.model import Entry
 from specgen.check.pipelines.fields import Fact
 from specgen.check.pipelines.heads_model import MixerHead
 from specgen.check.pipelines.layers_model import NO_LAYERS
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.readable import is_vector
 from specgen.check.pipelines.reader import PartReader, PipelineContext

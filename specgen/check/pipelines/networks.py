@@ -22,7 +22,7 @@ from specgen.check.pipelines.heads_model import (
 from specgen.check.pipelines.language_models import LanguageModelReader
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.mixers import MixerReader
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers

@@ -29,13 +29,8 @@ from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.hindsight import HindsightReader
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.losses import (
-    LossArguments,
-    has_advantage,
-    is_on_policy,
-    read_losses,
-    with_networks,
-)
+from specgen.check.pipelines.loss_arguments import LossArguments, LossReader
+from specgen.check.pipelines.losses import has_advantage, is_on_policy, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
@@ -106,7 +101,7 @@ class _Pipeline(PartReader):
         refused = lost_names(self.file, self.path) | (pipeline.params.keys() - params)
         self.numbers.declare(params, refused)
         env = None if self.env_place is None else self._env(self.env_place)
-        arguments = None if pipeline.loss is None else self._arguments(env)
+        arguments = None if pipeline.loss is None else LossReader(self.context, env).losses()
         data = None
         if pipeline.data is not None:
             data = DataReader(
@@ -118,7 +113,7 @@ class _Pipeline(PartReader):
         workers = read_workers(self.context, data)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
-            data, losses = discounted(data, losses, self.numbers, self.sink)
+            data, losses = discounted(self.context, data, losses)
         acting: Acting | None = None
         targets: tuple[TargetUpdates, ...] = ()
         if losses is not None:
@@ -229,7 +224,7 @@ class _Pipeline(PartReader):
         return ("evaluate", "env") if recorded and evaluated else None
 
     def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
-        return environment(self.file, self.path, place, self.scopes, self.sink)
+        return environment(self.context, place)
 
     def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
         """The environment of evaluations: that of the training, where nothing is said."""
@@ -251,14 +246,10 @@ class _Pipeline(PartReader):
             eval_env = reader.given(eval_env, ("evaluate", "env"), stays="it is that of evaluations")
         return env, env if same else eval_env
 
-    def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
-        return read_losses(self.file, self.path, self.scopes, env, self.numbers, self.sink)
-
     def _losses(
         self, env: PipelineEnv, arguments: tuple[LossArguments, ...], data: PipelineData | None
     ) -> tuple[PipelineLoss, ...] | None:
         """The losses with their networks and estimators; None after reporting a mistake in those."""
-        pipeline = self.pipeline
         if not check_groups(self.context, env, arguments):
             return None
         roles = {name for one in arguments for name in names_of(one)}
@@ -275,7 +266,7 @@ class _Pipeline(PartReader):
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(self.context, env, one, names, trunks).networks()
             if networks is not None:
-                made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
+                made.append(with_networks(self.context, one, networks))
         if len(made) < len(arguments):
             return None
         self._check_terms(arguments)

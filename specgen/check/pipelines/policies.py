@@ -19,7 +19,7 @@ from specgen.check.pipelines.distributions import (
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
 from specgen.check.pipelines.heads_model import ActionHead, PolicyHead, ScaleKind
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.diagnostics import Diagnostic, Note

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from specgen.check.model import Parameter
 from specgen.check.param_arguments import check_argument
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.loss_conditions import LossConditions
+from specgen.check.pipelines.model import PipelineNetwork
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node
-
-if TYPE_CHECKING:
-    from specgen.check.pipelines.losses import LossArguments
-    from specgen.check.pipelines.model import PipelineNetwork
 
 
 def check_requirements(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from specgen.check.losses.model import CheckedLoss
-from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.loss_arguments import LossArguments
 from specgen.check.pipelines.model import PipelineLoss
 from specgen.check.pipelines.reader import PipelineContext
 from specgen.diagnostics.rules import pipeline_forms as rules
