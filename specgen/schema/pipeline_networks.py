@@ -106,6 +106,7 @@ class NetworkBody(Declaration):
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
         actions: of a policy over several actions, what is said of some of them, by their names.
+        dueling: of the values of actions, whether they are made of the value of the state and of advantages.
         support: of distributional action values, the values whose probabilities it gives.
         mixer: of a network that mixes the values of a team, which it is, in place of layers and head: `vdn`, their sum,
             `qmix`, or a class of one's own.
@@ -134,6 +135,7 @@ class NetworkBody(Declaration):
     dist: Distribution | None = None
     scale: ScaleField = None
     actions: dict[str, Droppable[ActionDistribution]] = Field(default_factory=dict)
+    dueling: bool = False
     support: Support | None = None
     mixer: Annotated[Literal["vdn"] | Mixer | None, Field(union_mode="left_to_right")] = None
     in_: list[str] = Field(default_factory=list, alias="in")

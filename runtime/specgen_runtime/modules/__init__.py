@@ -59,7 +59,7 @@ from specgen_runtime.modules.networks.decision_transformer import (
     DTActor,
     OnlineDTActor,
 )
-from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet, DuelingValues
 from specgen_runtime.modules.networks.heads import OutputHeads
 from specgen_runtime.modules.networks.init import orthogonal
 from specgen_runtime.modules.networks.layers import (
@@ -128,6 +128,7 @@ __all__ = [
     "DistributionalQValueModule",
     "DuelingCnnDQNet",
     "DuelingMlpDQNet",
+    "DuelingValues",
     "EGreedyModule",
     "GRUCell",
     "GRUModule",

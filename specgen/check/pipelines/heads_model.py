@@ -130,12 +130,14 @@ class QValueHead:
         distribution: what it gives of the distribution of each value, of which the largest mean is chosen; None of one that
             gives the value.
         choices: how many values each choice has, of an action that makes several; none of one choice.
+        dueling: whether the network gives the value of the state, and advantages of actions.
     """
 
     action: Entry
     mask: Key | None = None
     distribution: ValueSupport | ValueQuantiles | None = None
     choices: tuple[int, ...] = ()
+    dueling: bool = False
 
     @property
     def masks(self) -> tuple[Key, ...]:

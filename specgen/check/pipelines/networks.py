@@ -40,6 +40,7 @@ from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
 from specgen.schema.other_names import named_as
 from specgen.schema.pipeline_networks import NetworkBody
+from specgen.values import replace
 
 _OF_POLICIES = ("dist", "scale", "actions")
 
@@ -110,7 +111,8 @@ class NetworkReader(PartReader):
         if layers is None or found is None or not self._reads_actions(name, role, body, usual, layers):
             return None
         head, outputs, sizes = found
-        report_unused_settings(self.file, self.path, name, body, layers, self.sink)
+        of_actions = isinstance(head, QValueHead)
+        report_unused_settings(self.file, self.path, name, body, layers, self.sink, of_actions=of_actions)
         if not self._asks_for_sizes(name, role, body):
             return None
         if isinstance(head, PolicyHead) and head.explores_by_features and layers.joins_nothing:
@@ -249,7 +251,7 @@ class NetworkReader(PartReader):
                 return None
         if role.action is not None and len(role.value.dims) <= 2:
             valued = self._qvalue(name, role, body)
-            return None if valued is None else (*valued, ())
+            return None if valued is None else (replace(valued[0], dueling=body.dueling), valued[1], ())
         if body.support is not None:
             self._numbers_of(name, body).no_support()
             return None

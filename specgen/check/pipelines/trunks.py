@@ -17,7 +17,7 @@ from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
 
-_OF_HEADS = ("mixer", "dist", "scale", "support", "out", "per", "of")
+_OF_HEADS = ("mixer", "dist", "scale", "dueling", "support", "out", "per", "of")
 
 
 def trunk_names(pipeline: Pipeline, roles: Collection[str]) -> tuple[str, ...]:

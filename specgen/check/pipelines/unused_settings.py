@@ -20,6 +20,7 @@ def report_unused_settings(
     sink: Sink,
     *,
     is_trunk: bool = False,
+    of_actions: bool = False,
 ) -> None:
     """Report what a network, or a trunk, says of layers that it does not have; not what it inherits, whose layers it may replace.
 
@@ -31,8 +32,12 @@ def report_unused_settings(
         layers: its layers.
         sink: takes the mistakes.
         is_trunk: whether it has no last layer, which other networks have.
+        of_actions: whether it gives values of each action of a finite set.
     """
-    for field, why in _unused(name, body, layers, is_trunk):
+    unused = list(_unused(name, body, layers, is_trunk))
+    if body.dueling and not of_actions:
+        unused.append((("dueling",), f"it is of values of each action, and `{name}` gives none"))
+    for field, why in unused:
         span = file.key_span(*path, "networks", name, *field)
         if span.begins_in(file.span(*path)):
             message = f"`{field[-1]}` has no effect: {why}"

@@ -182,7 +182,7 @@ UNUSED_SETTING = Rule(
     "a setting without the layers that it is of",
     """\
 `layer_norm` and `dropout` are of hidden layers, `activation` of these and of convolutions, `head_gain` of the last layer, which
-a trunk does not have. Where there are no such layers, they change nothing.
+a trunk does not have, and `dueling` of values of each action of a finite set. Where there are no such layers, they change nothing.
 
 ```yaml
 networks: {value_network: {gru: 64, activation: tanh}}

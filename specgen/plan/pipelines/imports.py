@@ -49,6 +49,7 @@ _MODULES = (
     "DistributionalQValueActor",
     "EGreedyModule",
     "GRUModule",
+    "DuelingValues",
     "GSDEHead",
     "GSDEPolicy",
     "IndependentBernoulli",

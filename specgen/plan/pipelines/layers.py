@@ -69,8 +69,11 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     outputs = " * ".join(map(_number, network.sizes)) or str(network.outputs)
     if network.sizes and network.outputs != 1:
         outputs += f" * {network.outputs}"
-    if isinstance(network.head, QValueHead) and network.head.distribution is not None:
-        outputs = f"({_number(network.head.distribution.count)}, {outputs})"
+    head = network.head if isinstance(network.head, QValueHead) else None
+    if head is not None and head.dueling:
+        outputs = str(network.outputs + 1)
+    if head is not None and head.distribution is not None:
+        outputs = f"({_number(head.distribution.count)}, {outputs})"
     words = [f"in_features={size}", f"out_features={outputs}"]
     name = "MLP"
     if network.group is not None and network.per != "group":
@@ -87,6 +90,10 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
         uses.add("CentralizedNet")
         kinds = literal([sight.kind for sight in layers.sights])
         net = f"CentralizedNet({net}, n_agents={network.group.size}, inputs={kinds})"
+    if head is not None and head.dueling:
+        sequential = "nn.Sequential" if len(reads) == 1 else "Sequential"
+        uses |= {"DuelingValues", sequential.split(".")[0]}
+        net = f"{sequential}({net}, DuelingValues({literal(head.choices) if head.choices else ''}))"
     return MadeLayers(tuple(modules), net, tuple(reads), frozenset(uses))
 
 

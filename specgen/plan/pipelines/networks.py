@@ -147,6 +147,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"`{'.'.join(key)}`, float32 [{_size(network)}]"
         case FeatureHead():
             gives = f"{_size(network)} features"
+    if isinstance(network.head, QValueHead) and network.head.dueling:
+        gives += ", by the value of the state and advantages"
     agents = {
         "group": " One for all agents, each by itself.",
         "agent": " Each agent has parameters of its own.",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from specgen_runtime.modules.choices import split_choices
 from specgen_runtime.modules.networks.convnet import ConvNet
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.typing import DEVICE_TYPING
@@ -99,6 +100,50 @@ class DuelingCnnDQNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Action values of images of shape `(*batch, channels, height, width)`: `(*batch, n_actions)`."""
         return _dueling(self.features(x), self.advantage, self.value)
+
+
+class DuelingValues(nn.Module):
+    """Action values of the value of the state and of the advantages of actions, which one last layer gives side by side.
+
+    They are `value + advantage - mean(advantage)` (Wang et al. 2016, equation 9), with the mean over the advantages of each choice
+    where an action makes several, which share the value of the state (Tavakoli et al. 2018, equation 1).
+
+    Args:
+        var_nums: how many values each of several choices has. Defaults to None: there is one choice.
+
+    Raises:
+        ValueError: a choice has no value.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 1 + 2 + 4), DuelingValues([2, 4]))
+        >>> net(torch.zeros(8, 3)).shape
+        torch.Size([8, 6])
+    """
+
+    def __init__(self, var_nums: Sequence[int] | None = None) -> None:
+        super().__init__()
+        if var_nums is not None and (not var_nums or min(var_nums) < 1):
+            raise ValueError(f"var_nums must be positive, one of each choice, got {list(var_nums)}")
+        self.var_nums = None if var_nums is None else tuple(var_nums)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Action values, shape `(*, n_actions)`, of choices side by side.
+
+        Args:
+            x: the value of the state first, then the advantages, shape `(*, 1 + n_actions)`.
+
+        Raises:
+            ValueError: choices have other numbers of values.
+        """
+        of_state, of_actions = x[..., :1], x[..., 1:]
+        if self.var_nums is None:
+            return of_state + of_actions - of_actions.mean(-1, keepdim=True)
+        centred = [one - one.mean(-1, keepdim=True) for one in split_choices(of_actions, self.var_nums)]
+        return of_state + torch.cat(centred, -1)
+
+    def extra_repr(self) -> str:
+        """The choices."""
+        return "" if self.var_nums is None else f"var_nums={list(self.var_nums)}"
 
 
 def _dueling(features: Tensor, advantage: MLP, value: MLP) -> Tensor:

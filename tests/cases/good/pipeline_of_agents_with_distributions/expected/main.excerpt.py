@@ -2,27 +2,35 @@
 
 
 def dial_value_network() -> QValueActor:
-    """Make a network from `dial.observation`, float32 [3], to the values of 3 choices, 9 side by side.
-
-    One for all agents, each by itself.
+    """Make a network from `dial.observation`, float32 [3], to the values of 3 choices, 9 side by side, by
+    the value of the state and advantages. One for all agents, each by itself.
     """
     return QValueActor(
-        MLP(in_features=3, out_features=9, num_cells=[32], activation_class=nn.Tanh),
-        in_keys=[("dial", "observation")], action_space="multi-categorical", var_nums=(3, 2, 4),
-        action_key=("dial", "action"), action_value_key=("dial", "action_value"),
+        nn.Sequential(
+            MLP(in_features=3, out_features=10, num_cells=[32], activation_class=nn.Tanh),
+            DuelingValues((3, 2, 4)),
+        ),
+        in_keys=[("dial", "observation")],
+        action_space="multi-categorical",
+        var_nums=(3, 2, 4),
+        action_key=("dial", "action"),
+        action_value_key=("dial", "action_value"),
         chosen_action_value_key=("dial", "chosen_action_value"),
     )
 
 
 def lever_value_network(config: MachinesConfig) -> DistributionalQValueActor:
     """Make a network from `lever.observation`, float32 [2], to log-probabilities of the values of each of
-    4 actions. Each agent has parameters of its own.
+    4 actions, by the value of the state and advantages. Each agent has parameters of its own.
     """
     support = torch.linspace(config.v_min, config.v_max, config.atoms)
     return DistributionalQValueActor(
-        MultiAgentMLP(
-            n_agent_inputs=2, n_agent_outputs=(config.atoms, 4), n_agents=3, centralized=False,
-            share_params=False, num_cells=[32], activation_class=nn.ReLU,
+        nn.Sequential(
+            MultiAgentMLP(
+                n_agent_inputs=2, n_agent_outputs=(config.atoms, 5), n_agents=3, centralized=False,
+                share_params=False, num_cells=[32], activation_class=nn.ReLU,
+            ),
+            DuelingValues(),
         ),
         in_keys=[("lever", "observation")],
         action_space="categorical",
