@@ -88,6 +88,10 @@ class HERReplayBuffer(TensorDictReplayBuffer):
     ) -> None:
         if not 0 <= her_ratio <= 1:
             raise ValueError(f"her_ratio must be between 0 and 1, got {her_ratio}")
+        if strategy not in [*HindsightStrategy]:
+            raise ValueError(f"strategy is one of {', '.join(HindsightStrategy)}, got {strategy!r}")
+        if not callable(reward_fn):
+            raise TypeError(f"reward_fn is a function of steps, got {reward_fn!r}")
         self.strategy = HindsightStrategy(strategy)
         super().__init__(**options)
         self.reward_fn, self.terminated_fn = reward_fn, terminated_fn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from specgen_runtime.data.rows import RowData
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["LazyStackStorage", "ListStorage", "made_storage"]
+__all__ = ["LazyStackStorage", "ListStorage"]
 
 
 class ListStorage(Storage):
@@ -242,13 +242,6 @@ class LazyStackStorage(ListStorage):
                 f" {self._kept[0].ndim} dimensions and would not stack with it"
             )
         return row
-
-
-def made_storage(storage: Storage | Callable[[], Storage] | None) -> Storage:
-    """The storage that was given or is made; a list of 1000 rows for None."""
-    if storage is None:
-        return ListStorage(1000)
-    return storage if isinstance(storage, Storage) else storage()
 
 
 def _is_number(index: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specgen_runtime.data.parts import positive
 from specgen_runtime.data.samplers import Drawn, Sampler, refuse_empty
 from specgen_runtime.data.segment_tree import SegmentTree
 from specgen_runtime.data.storage import Storage
@@ -65,7 +66,7 @@ class PrioritizedSampler(Sampler):
                 raise ValueError(f"{name} is 0 or larger, got {value}")
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction is one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
-        self.max_capacity = int(max_capacity)
+        self.max_capacity = positive("max_capacity", max_capacity)
         self.beta = beta
         self.eps = eps
         self.dtype = dtype
@@ -141,10 +142,14 @@ class PrioritizedSampler(Sampler):
             storage: where they are; needed for `[n, ndim]`.
 
         Raises:
+            IndexError: there is no such element.
+            TypeError: the index holds no integers.
             ValueError: a priority is negative or not finite, or there are more or fewer than elements.
         """
         trees = self._trees_for(storage)
-        flat = element_numbers(torch.as_tensor(index), storage).to(trees.device)
+        index = torch.as_tensor(index)
+        _check_elements(index, torch.Size([len(trees.priorities)]) if storage is None else storage.shape)
+        flat = element_numbers(index, storage).to(trees.device)
         values = torch.as_tensor(priority, device=trees.device).to(self.dtype).reshape(-1)
         if len(values) != len(flat):
             if len(values) != 1:
@@ -304,6 +309,19 @@ class _Trees:
         self.least.fill(torch.where(there, weights, float("inf")))
         if self._within_buffer:
             self.largest.fill(self.priorities)
+
+
+def _check_elements(index: Tensor, sizes: torch.Size | None) -> None:
+    """Refuse an index of elements that are not there, of `[rows, *batch]`; None: nothing is."""
+    if index.is_floating_point() or index.dtype == torch.bool:
+        raise TypeError(f"an index of elements holds integers, got {index.dtype}")
+    if index.numel():
+        bounds = torch.tensor(sizes or [0], device=index.device)
+        if ((index.reshape(-1, len(bounds)) >= bounds) | (index.reshape(-1, len(bounds)) < 0)).any():
+            lowest, highest = (int(bound) for bound in torch.aminmax(index))
+            raise IndexError(
+                f"the replay buffer holds {bounds.tolist()} elements, got priorities of those from {lowest} to {highest}"
+            )
 
 
 def element_numbers(index: Tensor, storage: Storage | None) -> Tensor:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from specgen_runtime.data.list_storages import made_storage
-from specgen_runtime.data.rows import RowData, elements_at, index_on, is_key
+from specgen_runtime.data.list_storages import ListStorage
+from specgen_runtime.data.parts import load_part, made_part
+from specgen_runtime.data.rows import RowData, elements_at, index_on, is_key, rows_first
 from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
 from specgen_runtime.data.samples import Drawing, Sample, Samples
 from specgen_runtime.data.saving import load_state, save_state
@@ -71,9 +73,9 @@ class ReplayBuffer:
         dim_extend: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        self.storage: Storage = made_storage(storage)
-        self.sampler: Sampler = sampler if isinstance(sampler, Sampler) else (sampler or RandomSampler)()
-        self.writer: Writer = writer if isinstance(writer, Writer) else (writer or RoundRobinWriter)()
+        self.storage: Storage = made_part(storage, Storage, partial(ListStorage, 1000))
+        self.sampler: Sampler = made_part(sampler, Sampler, RandomSampler)
+        self.writer: Writer = made_part(writer, Writer, RoundRobinWriter)
         self.writer.register_storage(self.storage)
         self.transform = Compose()
         if dim_extend is not None and dim_extend < 0:
@@ -119,6 +121,10 @@ class ReplayBuffer:
 
     def set_rng(self, generator: torch.Generator | None) -> None:
         """Draw from another generator from now on; None: torch's own."""
+        if not isinstance(generator, torch.Generator | None):
+            raise TypeError(
+                f"generator is a torch.Generator, got {generator!r}: torch.Generator().manual_seed(0)"
+            )
         self._samples.generator = self.sampler._rng = generator
 
     def set_sampler(self, sampler: Sampler) -> Sampler:
@@ -199,11 +205,7 @@ class ReplayBuffer:
         return self._written(self._samples.inverted(self.storage.as_batch(data)))
 
     def add(self, data: RowData) -> Tensor:
-        """Write one row: `extend` with what has no dimension of rows.
-
-        Returns:
-            Its index: a number, or `[elements, ndim]` where several dimensions count elements.
-        """
+        """Write one row, as `extend` does, and return its index: a number, or `[elements, ndim]` where several dimensions count them."""
         rows = data.unsqueeze(self.dim_extend) if hasattr(data, "unsqueeze") else [data]
         index = self._written(self._samples.inverted(self.storage.as_batch(rows)))
         return index[0] if index.ndim == 1 and len(index) == 1 else index
@@ -224,7 +226,7 @@ class ReplayBuffer:
 
     def _rows_first(self, data: Any) -> Any:
         """Data with rows along the first dimension, of data with rows along `dim_extend`; and back."""
-        return data.transpose(0, self.dim_extend) if self.dim_extend else data
+        return rows_first(data, self.dim_extend)
 
     def update_priority(self, index: Drawn, priority: Tensor | float) -> None:
         """Change the priority of elements.
@@ -359,8 +361,8 @@ class ReplayBuffer:
         """
         with self._samples.idle():
             self.storage.load_state_dict(state_dict["_storage"])
-            self.sampler.load_state_dict(state_dict["_sampler"])
-            self.writer.load_state_dict(state_dict["_writer"])
+            load_part(self.sampler, state_dict["_sampler"])
+            load_part(self.writer, state_dict["_writer"])
             self._samples.load_state_dict(state_dict)
             self.set_rng(self.generator)
 

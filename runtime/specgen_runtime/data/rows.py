@@ -26,6 +26,7 @@ __all__ = [
     "leaves_of",
     "reserve_disk",
     "row_ranges",
+    "rows_first",
     "take",
 ]
 
@@ -214,6 +215,21 @@ def elements_at(rows: RowData, dim: int, index: Any, value: Any) -> tuple[tuple[
     chosen = numbers[index_on(index, rows.device)]
     value = value.expand(*chosen.shape, *others).reshape(chosen.numel(), *others)
     return torch.unravel_index(chosen.flatten(), counted), value
+
+
+def rows_first(data: Any, dim: int) -> Any:
+    """Data with rows along the first dimension, of data with rows along another; and back.
+
+    Raises:
+        ValueError: there is no such dimension.
+    """
+    if not dim:
+        return data
+    if data.ndim <= dim:
+        raise ValueError(
+            f"rows are along dimension {dim} of what comes in (`dim_extend`), [batch, time] for 1; got {list(data.shape)}"
+        )
+    return data.transpose(0, dim)
 
 
 _MOST_RANGES = 16

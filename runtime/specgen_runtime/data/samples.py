@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import is_tensor_collection
 
+from specgen_runtime.data.parts import positive
 from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.data.rows import RowData
 from specgen_runtime.random_state import generator_of, load_generator, plain_generator
@@ -65,8 +66,10 @@ class Samples:
     """
 
     def __init__(self, transform: Compose, batch_size: int | None, ahead: int, pin_memory: bool) -> None:
+        if ahead < 0:
+            raise ValueError(f"prefetch is a number of samples, got {ahead}")
         self.transform = transform
-        self.batch_size = batch_size
+        self.batch_size = None if batch_size is None else positive("batch_size", batch_size)
         self.ahead = ahead
         self.pin_memory = pin_memory
         self.generator: torch.Generator | None = None
@@ -93,9 +96,9 @@ class Samples:
 
         Raises:
             RuntimeError: there is no number.
-            ValueError: samples of another number are made ahead.
+            TypeError, ValueError: it is no positive number; samples of another number are made ahead.
         """
-        size = self.batch_size if batch_size is None else batch_size
+        size = self.batch_size if batch_size is None else positive("batch_size", batch_size)
         if size is None:
             raise RuntimeError("give `sample`, or the replay buffer, a batch_size")
         if self.ahead and size != self.batch_size:
@@ -141,7 +144,13 @@ class Samples:
             generator = torch.Generator(generator.device).manual_seed(int(seed))
 
         def made() -> RowData:
-            data = _applied(self.transform, read(), generator) if len(self.transform) else read()
+            data = read()
+            if len(self.transform):
+                data = _applied(self.transform, data, generator)
+                if data is None:
+                    raise TypeError(
+                        f"a transform of samples gave None, and not a tensordict: {self.transform}"
+                    )
             return data.pin_memory() if self.pin_memory else data
 
         return made

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specgen_runtime.data.parts import positive
 from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.trajectories import TRAJECTORY_NUMBERS, Ends, Trajectories, TrajectoryEnds
+from specgen_runtime.envs.keys import show_key
 from specgen_runtime.transforms.keys import normal_key, sibling
 from specgen_runtime.typing import NestedKey
 
@@ -44,9 +46,9 @@ class SliceSampler(Sampler):
 
     Raises:
         TypeError: not exactly one of `num_slices` and `slice_len`.
-        ValueError: both `end_key` and `end_keys`; `pad_output` with `strict_length`; at a sample: `batch_size` can't be
+        ValueError: both `end_key` and `end_keys`; `pad_output` with `strict_length`; a number that is not positive; at a sample: `batch_size` can't be
             divided; `span` is not shorter than a part.
-        KeyError: at a sample: there is neither the number of a trajectory nor a flag of its end.
+        KeyError: at a sample: there is neither the number of a trajectory nor a flag of its end, of those that were named.
         RuntimeError: at a sample: all trajectories are shorter than a part.
     """
 
@@ -71,16 +73,14 @@ class SliceSampler(Sampler):
             raise ValueError("give end_key or end_keys, not both")
         if pad_output and strict_length:
             raise ValueError("pad_output fills up short parts, and strict_length allows none")
-        self.num_slices = num_slices
-        self.slice_len = slice_len
+        self.num_slices = None if num_slices is None else positive("num_slices", num_slices)
+        self.slice_len = None if slice_len is None else positive("slice_len", slice_len)
         self.traj_key = None if traj_key is None else normal_key(traj_key)
-        numbers = TRAJECTORY_NUMBERS if end_key is None and end_keys is None else ()
-        flags: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
-        self._ends = TrajectoryEnds(
-            type(self).__name__,
-            numbers if self.traj_key is None else (self.traj_key,),
-            [normal_key(key) for key in (flags if end_keys is None else end_keys)],
-        )
+        flags = ([] if end_key is None else [end_key]) if end_keys is None else end_keys
+        numbers = [] if self.traj_key is None else [self.traj_key]
+        if not (flags or numbers):
+            flags, numbers = [("next", "done")], [*TRAJECTORY_NUMBERS]
+        self._ends = TrajectoryEnds(type(self).__name__, numbers, [normal_key(key) for key in flags])
         self.truncated_key = None if truncated_key is None else normal_key(truncated_key)
         self.init_key = None if init_key is None else normal_key(init_key)
         self.strict_length = strict_length
@@ -179,7 +179,12 @@ class SliceSampler(Sampler):
         stored = storage.entries(asked_for, index) if asked_for else {}
         if self.init_key in stored:
             marks[self.init_key] = begins.unsqueeze(-1)
-        marks |= {key: flag | _fit(marks[key], flag) for key, flag in stored.items()}
+        for key, flag in stored.items():
+            if flag.dtype != torch.bool:
+                raise TypeError(
+                    f"{show_key(key)} is {flag.dtype}, and flags are marked in it: name a flag, or None"
+                )
+            marks[key] = flag | _fit(marks[key], flag)
         if self.pad_output:
             marks["collector", "mask"] = real
         return marks
@@ -252,8 +257,10 @@ def _long_enough(pieces: Trajectories, length: int) -> Trajectories:
 
 def span_pair(span: bool | int | Sequence[bool | int]) -> tuple[bool | int, bool | int]:
     """Of a `span`: how far parts may reach before their trajectory, and behind it."""
-    before, behind = (span, span) if isinstance(span, int) else span
-    return before, behind
+    pair = (span, span) if isinstance(span, int) else tuple(span)
+    if len(pair) != 2 or any(isinstance(reach, str | float) or reach < 0 for reach in pair):
+        raise ValueError(f"span is True, a number of rows, or two of these, before and behind; got {span!r}")
+    return pair
 
 
 def slice_reach(span: bool | int, length: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from tensordict import TensorDictBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
-from specgen_runtime.data.list_storages import made_storage
+from specgen_runtime.data.list_storages import ListStorage
+from specgen_runtime.data.parts import made_part
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData
@@ -157,7 +159,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         storage: Storage | Callable[[], Storage] | None = None,
         **options: Any,
     ) -> None:
-        storage = made_storage(storage)
+        storage = made_part(storage, Storage, partial(ListStorage, 1000))
         sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, dtype, reduction)
         super().__init__(storage=storage, sampler=sampler, **options)
 
@@ -186,6 +188,6 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         storage: Storage | Callable[[], Storage] | None = None,
         **options: Any,
     ) -> None:
-        storage = made_storage(storage)
+        storage = made_part(storage, Storage, partial(ListStorage, 1000))
         sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, reduction=reduction)
         super().__init__(storage=storage, sampler=sampler, priority_key=priority_key, **options)

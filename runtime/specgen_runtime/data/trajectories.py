@@ -175,12 +175,16 @@ class TrajectoryEnds:
             looked_for = self._flags if self._both else (*self._numbers, *self._flags)
             raise MissingKeyError(
                 f"{self._owner} finds no trajectories: the replay buffer has none of {', '.join(map(show_key, looked_for))};"
-                " name what there is by end_key"
-                + ("" if self._both else ", or the number of a row's trajectory by traj_key")
+                + (" give end_key" if self._both else " give traj_key or end_key")
             )
         if not self._both:
             self.number = numbers[0] if numbers else None
             numbers, flags = numbers[:1], [] if numbers else flags
+        for key in flags:
+            if entries[key].is_floating_point():
+                raise TypeError(
+                    f"{show_key(key)} is {entries[key].dtype}, and no flag that says where trajectories end"
+                )
         ends = [entries[key] for key in flags]
         if numbers:
             after = storage.entries(numbers, slice(stop, stop + 1) if stop < self._sizes[0] else slice(0, 1))

@@ -129,7 +129,9 @@ class RoundRobinWriter(Writer):
         """
         count = len(data)
         if count == 0:
-            raise RuntimeError("there is nothing to write: the data have no rows")
+            raise RuntimeError(
+                "there is nothing to write: the data have no rows (`add` writes one that has no dimension of rows)"
+            )
         storage = self.storage
         rows = storage.rows_of(data)
         kept = data[-rows:] if count > rows else data
