@@ -13,7 +13,7 @@ from specgen_runtime.llm.conversations.containers import PARTS, LogProbs
 from specgen_runtime.llm.conversations.entries import write_rows
 from specgen_runtime.llm.kl.options import FixedArguments
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
-from specgen_runtime.llm.kl.scoring_models import RayScoringModels, RowLayout, ScoringModels
+from specgen_runtime.llm.kl.scoring_models import RayScoringModels, ScoringModels
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.ragged import stacked_rows
 from specgen_runtime.specs import Composite, Unbounded
@@ -67,38 +67,6 @@ def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor,
         data.set(name, torch.nested.as_nested_tensor(rows, layout=torch.jagged))
 
 
-def row_specs(specs: Composite, keys: list[NestedKey], layout: RowLayout) -> Composite:
-    """The specs with a float32 value for each token at some keys, ``[*batch, pad_to]``.
-
-    Args:
-        specs: which are modified.
-        keys: of the values.
-        layout: whose `pad_to` it is; without one the width is that of the data, which partial resets cannot merge.
-
-    Raises:
-        ValueError: the models' rows are not padded.
-    """
-    if not layout.pad_output:
-        raise ValueError("an environment's tensors are padded: give models with pad_output=True, and pad_to")
-    width = -1 if layout.pad_to is None else layout.pad_to
-    for key in keys:
-        *container, name = as_tuple(key)
-        if container and tuple(container) not in specs.keys(True):
-            kind = LogProbs if name in PARTS else None
-            specs[tuple(container)] = Composite(shape=specs.shape, device=specs.device, data_cls=kind)
-        specs[(*container, name)] = Unbounded((*specs.shape, width), dtype=torch.float32, device=specs.device)
-    return specs
-
-
-def zero_rows(data: TensorDictBase, keys: list[NestedKey], layout: RowLayout) -> TensorDictBase:
-    """Write zeros at keys of `row_specs`: nothing is scored yet."""
-    width = layout.pad_to or 0
-    zeros = torch.zeros(data.batch_size.numel(), width, device=data.device)
-    for key in keys:
-        put_rows(data, key, zeros, torch.ones_like(zeros, dtype=torch.bool), padded=True)
-    return data
-
-
 def moment_after(tensordict: TensorDictBase) -> TensorDictBase:
     """What data hold under ``"next"``, where results are written; the data themselves without it."""
     after = tensordict.get("next", None)
@@ -123,7 +91,11 @@ class WritesRows(Transform):
         return self.models.row_layout().pad_to or -1
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.row_keys, self.models.row_layout())
+        width = self.models.row_layout().pad_to or 0
+        nothing = torch.zeros(tensordict_reset.batch_size.numel(), width, device=tensordict_reset.device)
+        for key in self.row_keys:
+            put_rows(tensordict_reset, key, nothing, torch.ones_like(nothing, dtype=torch.bool), padded=True)
+        return tensordict_reset
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._step(tensordict, moment_after(tensordict))
@@ -132,10 +104,23 @@ class WritesRows(Transform):
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """The observation specs with what is written, ``[*batch, pad_to]``.
 
+        Without `pad_to` the width is that of the data, which partial resets cannot merge.
+
         Raises:
             ValueError: the models' rows are not padded.
         """
-        return row_specs(observation_spec, self.row_keys, self.models.row_layout())
+        if not self.models.row_layout().pad_output:
+            raise ValueError(
+                "an environment's tensors are padded: give models with pad_output=True, and pad_to"
+            )
+        batch, device, width = observation_spec.shape, observation_spec.device, self.row_width()
+        for key in self.row_keys:
+            *container, name = as_tuple(key)
+            if container and tuple(container) not in observation_spec.keys(True):
+                kind = LogProbs if name in PARTS else None
+                observation_spec[tuple(container)] = Composite(shape=batch, device=device, data_cls=kind)
+            observation_spec[key] = Unbounded((*batch, width), dtype=torch.float32, device=device)
+        return observation_spec
 
     def close(self) -> None:
         """Use Ray actors no more: those without a name end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -104,6 +105,7 @@ def scoring(
     return model.get_new_version(**asked) if asked else model
 
 
+@dataclass(frozen=True)
 class WhichTokens:
     """Which tokens of conversations a transform scores.
 
@@ -117,17 +119,14 @@ class WhichTokens:
         ValueError: `empty` is neither; at a call: a string is not one token.
     """
 
-    def __init__(
-        self,
-        assistant_only: bool = True,
-        empty: Literal["error", "zero"] = "error",
-        exclude_tokens: Sequence[int | str] = (),
-        mask_key: NestedKey | None = None,
-    ) -> None:
-        if empty not in ("error", "zero"):
-            raise ValueError(f"empty is 'error' or 'zero', got {empty!r}")
-        self.assistant_only, self.empty = assistant_only, empty
-        self.exclude_tokens, self.mask_key = tuple(exclude_tokens), mask_key
+    assistant_only: bool = True
+    empty: Literal["error", "zero"] = "error"
+    exclude_tokens: Sequence[int | str] = ()
+    mask_key: NestedKey | None = None
+
+    def __post_init__(self) -> None:
+        if self.empty not in ("error", "zero"):
+            raise ValueError(f"empty is 'error' or 'zero', got {self.empty!r}")
 
     def __call__(self, data: TensorDictBase, found: Sequences, model: TransformersWrapper) -> Tensor:
         """Bool ``[rows, width]``.
