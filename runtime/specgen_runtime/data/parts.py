@@ -22,7 +22,8 @@ def made_part(part: Part | Callable[[], Part] | None, kind: Any, default: Callab
     """
     maker: Any = default if part is None else part
     made: Part = maker() if not isinstance(maker, kind) and callable(maker) else maker
-    if not isinstance(made, kind):
+    fits: bool = isinstance(made, kind)
+    if not fits:
         name = kind.__name__
         raise TypeError(
             f"{name.lower()} is a {name} of specgen_runtime.data, or a function that makes one; got {made!r}"
