@@ -7,10 +7,12 @@ Gymnasium's CartPole in a `SerialEnv` or from our environment, keeps the batch i
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -157,17 +159,17 @@ def rows(budget: Budget) -> Iterator[Row]:
     """Milliseconds of an iteration; with time enough also the seconds until a mean return is reached."""
     with tempfile.TemporaryDirectory() as place:
         config = PPOCartPoleConfig()
-        for name, make in PEERS.items():
-            ours = Printed(config, Path(place) / name)
+        for compiled, (name, make) in itertools.product((False, True), PEERS.items()):
+            ours = Printed(replace(config, compile=compiled), Path(place) / f"{name} {compiled}")
             peer = TorchRL(config, make(config))
-            label = "PPO on CartPole, an iteration"
+            label = f"PPO on CartPole, an iteration{', compiled' if compiled else ''}"
             yield paired(
                 label,
                 Work(ours.iteration, clock=time.process_time),
                 Work(peer.iteration, clock=time.process_time),
                 budget,
                 peer_name=name,
-                limit=LIMITS[name],
+                limit=None if compiled else LIMITS[name],
             )
         yield from _an_update(config, budget)
         if budget == THOROUGH:

@@ -334,6 +334,7 @@ class Pipeline(DeclaredClass):
         reward: bonuses that are added to the reward before values are estimated, by name.
         device: where it runs: one device, or one for each part.
         precision: of what networks compute; log-probabilities, losses and values have full precision.
+        compile: whether torch compiles the loss and its gradients together, which is then a hyper-parameter.
         seed: all random numbers follow from it.
     """
 
@@ -356,6 +357,7 @@ class Pipeline(DeclaredClass):
     checkpoint: Checkpoint | None = None
     device: Annotated[str | Devices | None, Field(union_mode="left_to_right")] = None
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool | None = None
     seed: int = 0
 
     @property

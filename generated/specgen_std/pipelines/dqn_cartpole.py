@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=309f86485f5d38fbc9538913b0eb759ac825e66e8207cfcef9b820a5d47f404e
+# specgen: sha256=b92df02debc2100de38e076ee86a2907b893e5b550b9a2033c151aaacc0f3514
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from specgen_runtime.modules import MLP, EGreedyModule, QValueActor, SafeSequent
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
-    evaluate, linear, load_generator, stream,
+    Adam, Backward, PipelineParts, Run, available_device, check_compiler, clip_grad_norm_, command_line,
+    device_param, draw_curve, evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
-from specgen_std.losses.dqn import DQNLoss
+from specgen_std.losses.dqn import DQNLoss, DQNLossOutput
 
 if TYPE_CHECKING:
     from specgen_runtime.collectors import BaseCollector
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from specgen_runtime.objectives import TargetNetUpdater
     from specgen_std.chains.cartpole import CartPoleTrainData
 
-__all__ = ["DQNCartPole", "DQNCartPoleConfig", "DQNCartPoleMetrics", "train", "update"]
+__all__ = ["DQNCartPole", "DQNCartPoleConfig", "DQNCartPoleMetrics", "losses_of", "train", "update"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class DQNCartPoleConfig:
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
+    compile: bool = False
+    """whether torch compiles the loss and its gradients, which takes seconds at the first update"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -136,6 +138,7 @@ class DQNCartPole(PipelineParts):
     def __init__(self, config: DQNCartPoleConfig | None = None) -> None:
         config = DQNCartPoleConfig() if config is None else config
         self.device = available_device("device", config.device)
+        check_compiler("compile", config.compile, self.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
         self.env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
@@ -174,6 +177,12 @@ class DQNCartPole(PipelineParts):
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
 
+    @cached_property
+    def backward(self) -> Backward[[DQNCartPole, TensorDictBase], DQNLossOutput]:
+        """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
+        optimizers = [self.optimizer]
+        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
         return {
@@ -202,6 +211,18 @@ class DQNCartPoleMetrics(NamedTuple):
     """the norm of the gradients before they are scaled down"""
 
 
+def losses_of(parts: DQNCartPole, batch: TensorDictBase) -> tuple[Tensor, DQNLossOutput]:
+    """The loss of a batch, and what it is summed of: `update` has torch compile it, with its gradients, if `config.compile` says so.
+
+    Args:
+        parts: the parts; they stay as they are.
+        batch: [batch]; what the loss reads.
+    """
+    losses = parts.loss(batch)
+    loss = losses["loss"]
+    return loss, losses
+
+
 def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
     """Take a step of the optimizer on a batch, and one of the targets.
 
@@ -210,10 +231,7 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
         batch: [batch]; what the loss reads.
     """
     config = parts.config
-    losses = parts.loss(batch)
-    loss = losses["loss"]
-    parts.optimizer.zero_grad()
-    torch.autograd.backward(loss)
+    losses = parts.backward(parts, batch)
     grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     parts.updater.step()
@@ -253,6 +271,7 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
+            "compile",
             "lr",
             "max_grad_norm",
             "eps",

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5bb540c1719aad0cbe247edc11e2b8fcfcf2421a4b87dc3df11af1344b528a68
+# specgen: sha256=f3de3ce839391668cb58cc0a984d0a573d54426c74f16ce9be2248792b849133
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, PipelineParts, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
-    evaluate, linear, load_generator, minibatches, stream,
+    Adam, Backward, PipelineParts, Run, available_device, check_compiler, clip_grad_norm_, command_line,
+    device_param, draw_curve, evaluate, linear, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
-from specgen_std.losses.ppo import ClipPPOLoss
+from specgen_std.losses.ppo import ClipPPOLoss, ClipPPOLossOutput
 
 if TYPE_CHECKING:
     from specgen_runtime.collectors import BaseCollector
     from specgen_runtime.envs import EnvBase
     from specgen_std.chains.cartpole import CartPoleTrainData
 
-__all__ = ["PPOCartPole", "PPOCartPoleConfig", "PPOCartPoleMetrics", "train", "update"]
+__all__ = ["PPOCartPole", "PPOCartPoleConfig", "PPOCartPoleMetrics", "losses_of", "train", "update"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ class PPOCartPoleConfig:
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
+    compile: bool = False
+    """whether torch compiles the loss and its gradients, which takes seconds at the first update"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
@@ -147,6 +149,7 @@ class PPOCartPole(PipelineParts):
     def __init__(self, config: PPOCartPoleConfig | None = None) -> None:
         config = PPOCartPoleConfig() if config is None else config
         self.device = available_device("device", config.device)
+        check_compiler("compile", config.compile, self.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
         self.env: EnvBase[CartPoleTrainData, Any] = CartPoleTrain(
@@ -186,6 +189,12 @@ class PPOCartPole(PipelineParts):
         return Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+
+    @cached_property
+    def backward(self) -> Backward[[PPOCartPole, TensorDictBase], ClipPPOLossOutput]:
+        """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
+        optimizers = [self.actor_optimizer, self.critic_optimizer]
+        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
@@ -235,6 +244,18 @@ class PPOCartPoleMetrics(NamedTuple):
     """the norm of the gradients before they are scaled down"""
 
 
+def losses_of(parts: PPOCartPole, batch: TensorDictBase) -> tuple[Tensor, ClipPPOLossOutput]:
+    """The loss of a batch, and what it is summed of: `update` has torch compile it, with its gradients, if `config.compile` says so.
+
+    Args:
+        parts: the parts; they stay as they are.
+        batch: [batch]; what the loss reads.
+    """
+    losses = parts.loss(batch)
+    loss = losses["loss_objective"] + losses["loss_critic"]
+    return loss, losses
+
+
 def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
     """Take a step of the optimizers on a batch.
 
@@ -243,11 +264,7 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
         batch: [batch]; what the loss reads.
     """
     config = parts.config
-    losses = parts.loss(batch)
-    loss = losses["loss_objective"] + losses["loss_critic"]
-    parts.actor_optimizer.zero_grad()
-    parts.critic_optimizer.zero_grad()
-    torch.autograd.backward(loss)
+    losses = parts.backward(parts, batch)
     actor_grad_norm = clip_grad_norm_(
         parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
     )
@@ -295,6 +312,7 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
+            "compile",
             "actor_lr",
             "actor_lr_end",
             "actor_max_grad_norm",

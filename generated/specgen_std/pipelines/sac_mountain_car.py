@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aec4eba2b8ac9901e85c46eb5582a01a756edccfb97918e5aca8d9db206deae7
+# specgen: sha256=61c78b504a3a2b1f74651ce5e5632de58daf4ffd5ec888059e8c77b7f28f2971
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
-    load_generator, stream,
+    Adam, Backward, PipelineParts, Run, available_device, check_compiler, command_line, device_param,
+    draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousHeld
-from specgen_std.losses.sac import SACLoss
+from specgen_std.losses.sac import SACLoss, SACLossOutput
 
 if TYPE_CHECKING:
     from specgen_runtime.collectors import BaseCollector
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from specgen_runtime.objectives import TargetNetUpdater
     from specgen_std.chains.mountain_car import MountainCarContinuousHeldData
 
-__all__ = ["SACMountainCar", "SACMountainCarConfig", "SACMountainCarMetrics", "train", "update"]
+__all__ = ["SACMountainCar", "SACMountainCarConfig", "SACMountainCarMetrics", "losses_of", "train", "update"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ class SACMountainCarConfig:
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
+    compile: bool = False
+    """whether torch compiles the loss and its gradients, which takes seconds at the first update"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -157,6 +159,7 @@ class SACMountainCar(PipelineParts):
     def __init__(self, config: SACMountainCarConfig | None = None) -> None:
         config = SACMountainCarConfig() if config is None else config
         self.device = available_device("device", config.device)
+        check_compiler("compile", config.compile, self.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
         self.env: EnvBase[MountainCarContinuousHeldData, Any] = MountainCarContinuousHeld(
@@ -201,6 +204,12 @@ class SACMountainCar(PipelineParts):
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1,
             init_random_frames=config.random_frames,
         )
+
+    @cached_property
+    def backward(self) -> Backward[[SACMountainCar, TensorDictBase], SACLossOutput]:
+        """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
+        optimizers = [self.actor_optimizer, self.critic_optimizer, self.temperature_optimizer]
+        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
@@ -248,6 +257,18 @@ class SACMountainCarMetrics(NamedTuple):
     entropy: Tensor
 
 
+def losses_of(parts: SACMountainCar, batch: TensorDictBase) -> tuple[Tensor, SACLossOutput]:
+    """The loss of a batch, and what it is summed of: `update` has torch compile it, with its gradients, if `config.compile` says so.
+
+    Args:
+        parts: the parts; they stay as they are.
+        batch: [batch]; what the loss reads.
+    """
+    losses = parts.loss(batch)
+    loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"]
+    return loss, losses
+
+
 def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetrics:
     """Take a step of the optimizers on a batch, and one of the targets.
 
@@ -255,12 +276,7 @@ def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetric
         parts: the parts; they change.
         batch: [batch]; what the loss reads.
     """
-    losses = parts.loss(batch)
-    loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"]
-    parts.actor_optimizer.zero_grad()
-    parts.critic_optimizer.zero_grad()
-    parts.temperature_optimizer.zero_grad()
-    torch.autograd.backward(loss)
+    losses = parts.backward(parts, batch)
     parts.actor_optimizer.step()
     parts.critic_optimizer.step()
     parts.temperature_optimizer.step()
@@ -304,6 +320,7 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
+            "compile",
             "actor_lr",
             "critic_lr",
             "temperature_lr",

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=46222895254d4730d03f105f459ba6cd03c9d1e86fb455699672f173cb15b15e
+# specgen: sha256=394f3c713c03c888e6b8fabf80b190e5efd7c8602f74c9f1d6ce99682fe579f7
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, PipelineParts, Run, available_device, command_line, device_param, draw_curve, evaluate,
-    load_generator, stream,
+    Adam, Backward, PipelineParts, Run, available_device, check_compiler, command_line, device_param,
+    draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
-from specgen_std.losses.td3 import TD3Loss
+from specgen_std.losses.td3 import TD3Loss, TD3LossOutput
 
 if TYPE_CHECKING:
     from specgen_runtime.collectors import BaseCollector
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specgen_runtime.objectives import TargetNetUpdater
     from specgen_std.chains.pendulum import PendulumTrainData
 
-__all__ = ["TD3Pendulum", "TD3PendulumConfig", "TD3PendulumMetrics", "train", "update"]
+__all__ = ["TD3Pendulum", "TD3PendulumConfig", "TD3PendulumMetrics", "losses_of", "train", "update"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,8 @@ class TD3PendulumConfig:
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
+    compile: bool = False
+    """whether torch compiles the loss and its gradients, which takes seconds at the first update"""
 
     def __post_init__(self) -> None:
         int_param("delay", self.delay, at_least=1)
@@ -157,6 +159,7 @@ class TD3Pendulum(PipelineParts):
     def __init__(self, config: TD3PendulumConfig | None = None) -> None:
         config = TD3PendulumConfig() if config is None else config
         self.device = available_device("device", config.device)
+        check_compiler("compile", config.compile, self.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
         self.env: EnvBase[PendulumTrainData, Any] = PendulumTrain(
@@ -209,6 +212,12 @@ class TD3Pendulum(PipelineParts):
             init_random_frames=config.random_frames,
         )
 
+    @cached_property
+    def backward(self) -> Backward[[TD3Pendulum, TensorDictBase, bool], TD3LossOutput]:
+        """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
+        optimizers = [self.actor_optimizer, self.critic_optimizer]
+        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
         return {
@@ -253,6 +262,21 @@ class TD3PendulumMetrics(NamedTuple):
     target_value: Tensor
 
 
+def losses_of(parts: TD3Pendulum, batch: TensorDictBase, delay_due: bool) -> tuple[Tensor, TD3LossOutput]:
+    """The loss of a batch, and what it is summed of: `update` has torch compile it, with its gradients, if `config.compile` says so.
+
+    Args:
+        parts: the parts; they stay as they are.
+        batch: [batch]; what the loss reads.
+        delay_due: whether the terms count that `config.delay` delays.
+    """
+    losses = parts.loss(batch)
+    loss = losses["loss_qvalue"]
+    if delay_due:
+        loss = loss + losses["loss_actor"]
+    return loss, losses
+
+
 def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3PendulumMetrics:
     """Take a step of the optimizers on a batch, and one of the targets.
 
@@ -262,13 +286,7 @@ def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3Pen
         updates: how many there were before.
     """
     config = parts.config
-    losses = parts.loss(batch)
-    loss = losses["loss_qvalue"]
-    if updates % config.delay == 0:
-        loss = loss + losses["loss_actor"]
-    parts.actor_optimizer.zero_grad()
-    parts.critic_optimizer.zero_grad()
-    torch.autograd.backward(loss)
+    losses = parts.backward(parts, batch, updates % config.delay == 0)
     parts.critic_optimizer.step()
     if updates % config.delay == 0:
         parts.actor_optimizer.step()
@@ -313,6 +331,7 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
+            "compile",
             "actor_lr",
             "critic_lr",
             "sigma",

@@ -1,6 +1,7 @@
 """What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
 
 from specgen_runtime.random_state import load_generator
+from specgen_runtime.training.backward import Backward, NotCompiledError, check_compiler
 from specgen_runtime.training.checkpoints import load_parts
 from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
@@ -28,14 +29,17 @@ from specgen_runtime.training.videos import record_video
 __all__ = [
     "Adam",
     "AdamW",
+    "Backward",
     "ConfigChangedError",
     "FolderInUseError",
     "NoSuchDeviceError",
+    "NotCompiledError",
     "PipelineParts",
     "RewardBonus",
     "Run",
     "Stateful",
     "available_device",
+    "check_compiler",
     "clip_grad_norm_",
     "column_minibatches",
     "command_line",

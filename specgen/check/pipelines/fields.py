@@ -103,7 +103,7 @@ _FACTS = (
     Fact("parameter", "float", "standard deviation of the policy at first, before squashing", _POSITIVE, called="parameter"),
 )  # fmt: skip
 
-CONFIG_NAMES = frozenset({"seed", "recorded", "device", "env_device", "policy_device", "data_device", "loss_device"}) | {
+CONFIG_NAMES = frozenset({"seed", "recorded", "compile", "device", "env_device", "policy_device", "data_device", "loss_device"}) | {
     "folder", "resume",
 }  # fmt: skip
 """What the configuration, or the command line, has besides numbers."""

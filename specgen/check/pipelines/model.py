@@ -326,6 +326,7 @@ class CheckedPipeline:
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
         precision: of what networks compute.
+        compile: whether torch compiles the loss by default; None where that is no hyper-parameter.
         workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
         next_actions: the policies whose next actions critics of other groups read.
@@ -348,6 +349,7 @@ class CheckedPipeline:
     bonuses: tuple[PipelineBonus, ...]
     seed: int
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool | None = None
     workers: CollectingWorkers | None = None
     next_actions: tuple[NextAction, ...] = ()
 

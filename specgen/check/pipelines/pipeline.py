@@ -10,6 +10,7 @@ from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.bonuses import BonusReader
+from specgen.check.pipelines.compiled import read_compiled
 from specgen.check.pipelines.conversations import ConversationsCheck
 from specgen.check.pipelines.data import DataReader, check_keys, discounted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
@@ -191,6 +192,7 @@ class _Pipeline(PartReader):
             bonuses=bonuses,
             seed=pipeline.seed,
             precision=pipeline.precision,
+            compile=read_compiled(self.context, losses, data),
             workers=workers,
             next_actions=next_actions(losses, self.sink),
         )

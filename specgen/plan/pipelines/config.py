@@ -24,6 +24,9 @@ def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
         fields.append(Field("recorded", "str", literal(pipeline.recorded), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     fields += device_fields(pipeline)
+    if pipeline.compile is not None:
+        doc = "whether torch compiles the loss and its gradients, which takes seconds at the first update"
+        fields.append(Field("compile", "bool", literal(pipeline.compile), doc))
     checks = [*map(_check, pipeline.settings), *device_checks(pipeline)]
     return ConfigPlan(f"{pipeline.name}Config", tuple(fields), (*checks, *_relations(pipeline)))
 

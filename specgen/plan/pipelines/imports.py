@@ -15,10 +15,12 @@ from specgen.plan.pipelines.update import output_of
 _TRAINING = (
     "Adam",
     "AdamW",
+    "Backward",
     "PipelineParts",
     "RewardBonus",
     "Run",
     "available_device",
+    "check_compiler",
     "clip_grad_norm_",
     "command_line",
     "column_minibatches",
@@ -175,4 +177,5 @@ def _of_own(source: PythonSource) -> dict[str, Import]:
 
 def pipeline_names(pipeline: CheckedPipeline) -> tuple[str, ...]:
     """What the module of a pipeline has for others."""
-    return (pipeline.name, f"{pipeline.name}Config", f"{pipeline.name}Metrics", "train", "update")
+    names = (pipeline.name, f"{pipeline.name}Config", f"{pipeline.name}Metrics", "train", "update")
+    return names if pipeline.compile is None else (*names, "losses_of")

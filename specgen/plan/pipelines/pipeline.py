@@ -8,7 +8,7 @@ from specgen.check.model import AgentGroup, Checked, dotted, snake
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import trunks_of, users_of
 from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
-from specgen.code import using
+from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
@@ -16,7 +16,7 @@ from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.acting import acting_copies, exploration_part
 from specgen.plan.pipelines.collecting import collector_plan
 from specgen.plan.pipelines.config import config_plan
-from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
+from specgen.plan.pipelines.devices import device_names, device_of, device_parts, to_loss
 from specgen.plan.pipelines.hindsight import hindsight_functions
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
@@ -44,7 +44,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline], *, imported: bool) -> Pipel
         networks=tuple(_functions(pipeline, config.name)),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
-        devices=tuple(device_parts(pipeline)),
+        devices=tuple(_places(pipeline)),
         parts=tuple(parts_of(pipeline)),
         collector=collector_plan(pipeline),
         state=tuple(state_of(pipeline)),
@@ -61,6 +61,14 @@ def plan_pipeline(checked: Checked[CheckedPipeline], *, imported: bool) -> Pipel
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
+
+
+def _places(pipeline: CheckedPipeline) -> Iterator[Code]:
+    """The statements that find the devices, and what compiles for them."""
+    yield from device_parts(pipeline)
+    if pipeline.compile is not None:
+        device = f"self.{device_of(pipeline, 'loss')}"
+        yield using(f'check_compiler("compile", config.compile, {device})', "check_compiler")
 
 
 def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]:
@@ -278,6 +286,8 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
         if setting is not None:
             yield setting.name
     yield from (name for name, _ in device_names(pipeline))
+    if pipeline.compile is not None:
+        yield "compile"
     for one in pipeline.optimizers:
         yield from _names(one.lr)
         if one.max_grad_norm is not None:
@@ -318,6 +328,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
             yield "groups_of_workers"
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
+    if pipeline.compile is not None:
+        yield from ("Backward", "cached_property", *map(output_of, pipeline.losses))
     if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:

@@ -1,0 +1,125 @@
+"""`Backward` compiled: the same gradients, laid out as their parameters, and errors that say what can't be compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.cpp_builder
+from specgen_runtime.training import Adam, Backward, NotCompiledError, check_compiler, clip_grad_norm_
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torch._inductor.exc import InvalidCxxCompiler
+
+CPU = torch.device("cpu")
+
+
+class Weights(nn.Module):
+    """Parameters of one size, whose gradients may be one tensor, and one that nothing reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.other = nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(3, 4))
+        self.turned, self.unread = nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(2))
+
+
+def loss_of(weights: Weights, data: TensorDict) -> tuple[Tensor, TensorDict]:
+    noise = torch.randn(3, 4)
+    value = (weights.one + weights.other) * (data["x"] + noise) + weights.turned.T * noise
+    loss = value.square().sum()
+    data["error"] = value.detach()
+    return loss, TensorDict({"loss": loss, "noise": noise})
+
+
+def stepped(steps: int) -> tuple[Weights, TensorDict, TensorDict]:
+    """Weights after compiled steps, the data with what was written, and the last outputs."""
+    weights, data = Weights(), TensorDict({"x": torch.ones(3, 4)})
+    optimizer, generator = Adam(weights.parameters(), lr=0.1), torch.Generator().manual_seed(5)
+    before = torch.get_rng_state()
+    backward = Backward(loss_of, [optimizer], generator=generator, compiled=True)
+    outputs = TensorDict({})
+    for _ in range(steps):
+        outputs = backward(weights, data)
+        clip_grad_norm_([*weights.parameters()], 0.5)
+        optimizer.step()
+    assert torch.equal(torch.get_rng_state(), before)
+    return weights, data, outputs
+
+
+def test_gradients_draws_and_what_is_written() -> None:
+    weights, data, outputs = stepped(3)
+    for name in ("one", "other", "turned"):
+        parameter = getattr(weights, name)
+        assert parameter.grad.stride() == parameter.stride()
+    assert weights.one.grad is not None
+    assert weights.other.grad is not None
+    assert weights.one.grad.data_ptr() != weights.other.grad.data_ptr()
+    assert weights.unread.grad is None
+    assert not outputs["loss"].requires_grad
+    # the same by hand: a loss draws from its generator itself where it is not compiled
+    peer, same = Weights(), TensorDict({"x": torch.ones(3, 4)})
+    torch.manual_seed(5)
+    optimizer = Adam(peer.parameters(), lr=0.1)
+    for _ in range(3):
+        loss, expected = loss_of(peer, same)
+        optimizer.zero_grad()
+        loss.backward()
+        clip_grad_norm_([*peer.parameters()], 0.5)
+        optimizer.step()
+    assert torch.equal(outputs["noise"], expected["noise"])
+    torch.testing.assert_close(data["error"], same["error"])
+    for mine, theirs in zip(weights.parameters(), peer.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_many_are_compiled_apart() -> None:
+    """Torch keeps eight graphs of a function; each has those of its own."""
+    for _ in range(10):
+        stepped(1)
+
+
+def test_what_decides_by_values_is_no_graph() -> None:
+    def deciding(weights: Weights, data: TensorDict) -> tuple[Tensor, TensorDict]:
+        value = weights.one.sum()
+        return (value if value.item() > 0 else -value), data
+
+    weights = Weights()
+    backward = Backward(deciding, [Adam(weights.parameters())], compiled=True)
+    with pytest.raises(
+        NotCompiledError, match=r"torch can't compile the loss and its gradients: .*`compile`"
+    ):
+        backward(weights, TensorDict({"x": torch.ones(3, 4)}))
+
+
+def test_errors_of_the_function_are_as_they_are() -> None:
+    weights = Weights()
+    plain = Backward(loss_of, [Adam(weights.parameters())])
+    with pytest.raises(KeyError, match="x"):
+        plain(weights, TensorDict({}))
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise InvalidCxxCompiler
+
+    monkeypatch.setattr(torch._inductor.cpp_builder, "get_cpp_compiler", missing)
+    check_compiler("compile", False, CPU)
+    with pytest.raises(NotCompiledError, match="compile is true, and torch finds no C\\+\\+ compiler"):
+        check_compiler("compile", True, CPU)
+
+
+def test_a_torch_without_gradients_in_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older:
+        """The settings of a torch that has no such."""
+
+    monkeypatch.setattr(torch._dynamo, "config", Older())
+    with pytest.raises(NotCompiledError, match="compiles no gradients: take a later one"):
+        check_compiler("compile", True, CPU)
+
+
+def test_a_compiler_that_is_there() -> None:
+    check_compiler("compile", True, CPU)
+    with pytest.raises(TypeError, match="compile must be a truth value"):
+        check_compiler("compile", "yes", CPU)  # type: ignore[arg-type]
