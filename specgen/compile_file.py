@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from specgen.check import file as checks
 from specgen.check.allow import apply_allow
 from specgen.check.declarations import check_declarations
+from specgen.check.refused_names import without_reads_of_refused
 from specgen.diagnostics import Diagnostic, Note, Sink, working_on
 from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.emit.project import render_modules
@@ -161,7 +162,7 @@ def check_and_plan(
     whole = len(checked.chains) == len(file.module.chains) and len(checked.losses) == classes
     whole = whole and len(checked.models) == len(file.module.models) and len(imported) == len(job.imports)
     if job.output is None or envs is None or sink.has_errors or not whole:
-        return sink.items, None, seen
+        return without_reads_of_refused(sink.items, file.root), None, seen
     plan = plan_file(checked, job.output, envs, imported)
     for name, one in names_of_two(plan):
         place = plan.declared.get(name)

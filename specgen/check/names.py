@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping, Set
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -13,6 +14,7 @@ from specgen.diagnostics import Diagnostic, Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr.dtypes import CONCRETE
 from specgen.imported import NAMES_READ
+from specgen.look_alikes import plain
 from specgen.program.program import DONE_FLAGS
 from specgen.settings import LONGEST_NAME
 from specgen.values import replace
@@ -221,7 +223,18 @@ def article(noun: str) -> str:
 def refused(name: str, reason: str, what: str, span: Span) -> Diagnostic:
     """The diagnostic for a name that a `what` can't have."""
     message = f"`{shortened(name)}` can't be a name: {reason}" if name else "a name is empty"
-    return rules.NAME_REFUSED.at(span, message, help=f"give this {what} another name")
+    meant = plain(name)
+    help = f"give this {what} another name"
+    if meant != name and refusal(meant) is None:
+        help = f"write `{meant}`: {' and '.join(_foreign(name))}"
+    return rules.NAME_REFUSED.at(span, message, help=help)
+
+
+def _foreign(name: str) -> Iterator[str]:
+    """The characters of a name that look like others."""
+    for char in dict.fromkeys(name):
+        if plain(char) != char:
+            yield f"`{char}` is {unicodedata.name(char).lower()}"
 
 
 def shortened(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.source_text import SourceText
+from specgen.look_alikes import remedy
 from specgen.values import dataclass
 
 TokenKind = Literal["number", "name", "op", "end"]
@@ -201,7 +202,7 @@ def _unknown(source: SourceText, sink: Sink, position: int) -> int:
     }
     char = text[position]
     shown = char if char.isprintable() else f"U+{ord(char):04X}"
-    _syntax(source, sink, position, end, f"unknown character `{shown}`", helps.get(char))
+    _syntax(source, sink, position, end, f"unknown character `{shown}`", helps.get(char) or remedy(char))
     return end
 
 

@@ -18,6 +18,7 @@ from specgen.diagnostics.rules.yaml import (
     NULL,
     TOO_DEEP,
 )
+from specgen.look_alikes import plain
 from specgen.source.brackets import balance, end_of_expression, looks_cut
 from specgen.source.characters import refused, refused_in
 from specgen.source.commas import with_whole_entries, with_whole_items
@@ -108,7 +109,7 @@ class Composer:
                     help="give the declaration a name and use the name; a text that starts with `*` needs quotes",
                 )
             )
-            self._put(Scalar(f"*{event.anchor}", "plain", f"*{event.anchor}", span))
+            self._put(None)
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             self._refuse_decoration(event)
             if len(self._open) == DEEPEST:
@@ -165,14 +166,16 @@ class Composer:
                 continue
             if kept is None:
                 lost.add(name.text)
+                seen.setdefault(name.text, name)
                 continue
             if name.text in seen:
-                lost.add(name.text)
                 first = seen[name.text]
+                lost.add(name.text)
                 notes = [Note("first given here", first.span)]
                 message = f"key '{name.text}' is given twice"
                 self._sink.add(DUPLICATE_KEY.at(name.span, message, notes=notes, help="keep one of them"))
-                continue
+                if any(one.text == name.text for one, _ in entries):
+                    continue
             seen[name.text] = name
             entries.append((name, kept))
         if not entries and not lost and not self._keeps(opened):
@@ -246,7 +249,11 @@ class Composer:
         start = scalar.origin.start
         whole = end_of_expression(self._text, start)
         shown = self._text[start:whole]
-        help = f'write "{shown}"' if '"' not in shown else "put it into single quotes"
+        meant = plain(shown)
+        if meant != shown and (meant[0], meant[-1]) in (('"', '"'), ("'", "'")):
+            help = f"write {meant}: quotes of text processors are none here"
+        else:
+            help = f'write "{shown}"' if '"' not in shown else "put it into single quotes"
         place = self._place(key)
         if len(place) > 3 and place[2] == "params" and (len(place) == 4 or place[4:] == ("default",)):
             help = "write a number: a default is not computed"

@@ -57,6 +57,10 @@ class Origin:
         return self._source.span(self.start + first, self.start + last)
 
 
+_TRUTHS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+"""What YAML 1.1 read as truth values, and YAML 1.2 reads as texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """One value of a file: a text, a number or a truth value.
@@ -131,8 +135,10 @@ class Scalar:
             return "leave it out if there is none"
         if expected == "int" and isinstance(number, float) and math.isfinite(number):
             return _as_int(number) + (" without quotes" if quoted and number.is_integer() else "")
+        if self.style == "plain" and self.text.lower() in _TRUTHS:
+            return f"write {_TRUTHS[self.text.lower()]}, if a truth value is meant, else a number"
         if not quoted or number is None:
-            return None
+            return None if isinstance(number, int | float) else "write a number"
         hint = number_hint(self.text)
         return f"write {self.text} without quotes" if hint is None else f"{hint}, and without quotes"
 

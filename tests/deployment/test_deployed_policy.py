@@ -30,12 +30,12 @@ from specgen_std.transforms import (
     CatFrames,
     InitTracker,
     ObservationNorm,
-    RewardScaling,
     VecNorm,
 )
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
+from tests.deployment.programs import ProgramOfAnyNumber
 from tests.support import generate, imported
 
 SCHEMA = """
@@ -170,24 +170,6 @@ def acts_alike(env: EnvBase[Any], raw: EnvBase[Any], policy: nn.Module, **given:
             )
         root = raw.step_mdp(root)
     return agent
-
-
-class ProgramOfAnyNumber:
-    """A program of any batch size, beside an agent of one: for its first observation, and for twice as many."""
-
-    def __init__(self, agent: DeployedPolicy) -> None:
-        self.program = agent.export(dynamic_batch=True).module()
-        self.states = [
-            {name: torch.cat([value] * 2)[:rows] for name, value in agent.initial_state().items()}
-            for rows in (1, 2 * agent.batch_size[0])
-        ]
-
-    def acts_alike(self, observation: dict[str, torch.Tensor], action: dict[str, torch.Tensor]) -> None:
-        for place, rows in enumerate(len(state["begins"]) for state in self.states):
-            given = {name: torch.cat([value] * 2)[:rows] for name, value in observation.items()}
-            found, self.states[place] = self.program(given, self.states[place])
-            for name, value in action.items():
-                assert torch.allclose(found[name], torch.cat([value] * 2)[:rows], atol=1e-6)
 
 
 def choosing() -> TensorDictModule:
@@ -333,17 +315,6 @@ def test_a_saved_program_needs_torch_alone(made: ModuleType, tmp_path: Path) -> 
     assert "specgen" not in text
 
 
-def test_programs_of_any_batch_size(made: ModuleType) -> None:
-    env = learned(made.Stacked(batch_size=[4]))
-    for size in ([], [2, 2]):
-        act = DeployedPolicy(linear(9, 1), env, batch_size=size).export(dynamic_batch=True).module()
-        state = DeployedPolicy(linear(9, 1), env, batch_size=[3]).initial_state()
-        assert act({"observation": torch.zeros(3, 3)}, state)[0]["action"].shape == (3, 1)
-    fixed = TensorDictModule(lambda x: x.reshape(2, 9)[:, :1], in_keys=["observation"], out_keys=["action"])
-    with pytest.raises(Exception, match="Constraints violated"):
-        DeployedPolicy(fixed, env, batch_size=[2]).export(dynamic_batch=True)
-
-
 def test_torch_compile_takes_a_whole_call(made: ModuleType) -> None:
     agent = DeployedPolicy(linear(9, 1), learned(made.Stacked(batch_size=[4])))
     compiled = torch.compile(agent, fullgraph=True, backend="eager")
@@ -399,29 +370,6 @@ def test_environments_one_after_the_other(made: ModuleType) -> None:
     assert agent.in_keys == ["observation"]
     one = DeployedPolicy(linear(9, 1), env.envs[1])
     assert torch.equal(*(each.act({"observation": [0.1, 0.2, 0.3]})["action"] for each in (agent, one)))
-
-
-@pytest.mark.parametrize("fused", [False, True])
-def test_environments_that_learn_apart_are_told(made: ModuleType, fused: bool) -> None:
-    def normed() -> EnvBase[Any]:
-        return made.Stacked() if fused else TransformedEnv(Pendulum(), VecNorm(in_keys=["observation"]))
-
-    policy = linear(9 if fused else 3, 1)
-    env = SerialEnv(2, normed)
-    env.rollout(5)
-    with pytest.raises(
-        ValueError, match="each environment of the SerialEnv has learned a VecNorm of its own"
-    ):
-        DeployedPolicy(policy, env)
-    with pytest.raises(ValueError, match=r"give it one of them, `env.envs\[0\]`"):
-        DeployedPolicy(policy, TransformedEnv(env, RewardScaling(0.0, 1.0)))
-    assert DeployedPolicy(policy, env.envs[1]).in_keys == ["observation"]
-
-
-def test_environments_that_learn_apart_what_nobody_needs() -> None:
-    rewards = SerialEnv(2, lambda: TransformedEnv(Pendulum(), VecNorm(in_keys=["reward"])))
-    rewards.rollout(5)
-    assert DeployedPolicy(linear(3, 1), rewards).in_keys == ["observation"]
 
 
 class Speed(Transform):
