@@ -17,6 +17,7 @@ from specgen.check.language_models.chain import ModelBinder, check_models
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import MODEL_TRANSFORMS, ModelInstance
 from specgen.check.lints.chains import lint_instance
+from specgen.check.lints.time_limits import warn_of_late_limits
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.unseen import unseen
@@ -145,6 +146,7 @@ def check_chain(
     check_keywords(instances, owners, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)
     warn_order(instances, model_instances, binder.spans, mine)
+    warn_of_late_limits(env.value, instances, binder.spans, mine)
     check_rewards(instances, env.value, state.entries, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(

@@ -217,3 +217,24 @@ Scale between the environment's own bounds, `low(u) + (v + 1) / 2 * (high(u) - l
     severity="warning",
     without="Random rollouts that leave the action space: simulators clip, fail, or go on with what nobody tested.",
 )
+
+LATE_LIMIT = Rule(
+    "SG360",
+    "time limit that never ends an episode",
+    """\
+A transform truncates episodes after more steps than they can last: Gymnasium's environment has a shorter limit of its own,
+or another transform of the chain does.
+
+```yaml
+envs:
+  Pendulum: {gymnasium: {id: Pendulum-v1}}                                # 200 steps
+chains:
+  Long: {env: Pendulum, transforms: [{StepCounter: {max_steps: 500}}]}    # SG360
+```
+
+Leave it out, or let the first one be longer: `gymnasium: {id: Pendulum-v1, kwargs: {max_episode_steps: 500}}`. Where it is a
+safeguard, `allow: [SG360]`.
+""",
+    severity="warning",
+    without="Episodes of 200 steps where 500 were meant, and returns that can't be compared.",
+)
