@@ -221,7 +221,12 @@ def met_params(transform: CheckedTransform, *, inverse: bool) -> str:
     buffers begin with is not in it: that is checked by itself.
     """
     roles = transform.backward if inverse else transform.forward
-    single = {role.name for role in roles if role.form != "all"}
+    single = {
+        f"{prefix}{identifier(role.name)}": role.name
+        for role in roles
+        if role.form != "all"
+        for prefix in ("", "next_")
+    }
     free = {role.name for role in roles if len(role.dims) == 1 and isinstance(role.dims[0], Rest)}
     known = {*initial_params(transform), *learned_params(transform)}
     names = {param.name for param in transform.params}
@@ -244,7 +249,7 @@ def met_params(transform: CheckedTransform, *, inverse: bool) -> str:
     return literal(meets) if meets else ""
 
 
-def _met_within(typed: Typed, param: str, params: Collection[str], roles: Collection[str]) -> set[str]:
+def _met_within(typed: Typed, param: str, params: Collection[str], roles: Mapping[str, str]) -> set[str]:
     """The roles that a parameter meets, and nothing else beside them, in a part of an expression that is element by element."""
     names: set[str] = set()
     below: list[Typed] = []
@@ -254,13 +259,13 @@ def _met_within(typed: Typed, param: str, params: Collection[str], roles: Collec
             below.append(node)
             return
         if node.symbol is not None:
-            names.add(node.symbol.name.removeprefix("next_"))
+            names.add(roles.get(node.symbol.name, node.symbol.name))
         for arg in node.args:
             collect(arg)
 
     collect(typed)
     others = names - {*params}
-    met = others & {*roles} if param in names and not below and len(others) == 1 else set[str]()
+    met = others & {*roles.values()} if param in names and not below and len(others) == 1 else set[str]()
     return met.union(*(_met_within(arg, param, params, roles) for node in below for arg in node.args))
 
 
