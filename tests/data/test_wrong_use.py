@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from specgen_runtime.data import (
     HERReplayBuffer,
+    LazyMemmapStorage,
     LazyTensorStorage,
     ListStorage,
     PrioritizedSampler,
@@ -188,6 +190,17 @@ def test_it_is_told(wrong: str) -> None:
     use, error, message = WRONG[wrong]
     with pytest.raises(error, match=message):
         use()
+
+
+def test_files_of_another_storage(tmp_path: Path) -> None:
+    """None of them is touched."""
+    ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path)).extend(transitions(3))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    other = ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path))
+    with pytest.raises(FileExistsError, match=r"\.memmap is there: existsok=True writes over it"):
+        other.extend(transitions(4).exclude("observation"))
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path, existsok=True)).extend(transitions(3))
 
 
 def test_a_flag_beside_a_number_that_rows_do_not_have() -> None:

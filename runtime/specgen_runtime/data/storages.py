@@ -266,7 +266,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Raises:
         ValueError: for another device.
-        OSError: at the first data: no space left on the device, or a file is there.
+        OSError: at the first data: no space left on the device, or files are there (FileExistsError).
     """
 
     def __init__(
@@ -297,15 +297,18 @@ class LazyMemmapStorage(LazyTensorStorage):
         if self._auto_cleanup:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
+        there = next(folder.rglob("*.memmap"), None)
+        if there is not None and not self.existsok:
+            raise FileExistsError(
+                f"{there} is there: existsok=True writes over it, or give another scratch_dir"
+            )
         if isinstance(data, Tensor):
             file = folder / "rows.memmap"
             folder.mkdir(parents=True, exist_ok=True)
             shape = (rows, *data.shape[1:])
-            mapped: Any = MemoryMappedTensor.empty(
-                shape, dtype=data.dtype, filename=file, existsok=self.existsok
-            )
+            mapped: Any = MemoryMappedTensor.empty(shape, dtype=data.dtype, filename=file, existsok=True)
             return _plain(mapped)
-        mapped = data[0].expand(rows, *data.shape[1:]).memmap_like(prefix=folder, existsok=self.existsok)
+        mapped = data[0].expand(rows, *data.shape[1:]).memmap_like(prefix=folder, existsok=True)
         return mapped.apply(_plain).to("cpu").unlock_()
 
     def __getstate__(self) -> dict[str, Any]:
