@@ -195,6 +195,10 @@ def test_it_is_told(wrong: str) -> None:
 def test_files_of_another_storage(tmp_path: Path) -> None:
     """None of them is touched."""
     ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path)).extend(transitions(3))
+    beside = tmp_path / "beside" / "x.memmap"
+    beside.parent.mkdir()
+    beside.write_bytes(b"")
+    ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=beside.parent)).extend(transitions(3))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     other = ReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path))
     with pytest.raises(FileExistsError, match=r"\.memmap is there: existsok=True writes over it"):

@@ -297,11 +297,13 @@ class LazyMemmapStorage(LazyTensorStorage):
         if self._auto_cleanup:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
-        there = next(folder.rglob("*.memmap"), None)
-        if there is not None and not self.existsok:
-            raise FileExistsError(
-                f"{there} is there: existsok=True writes over it, or give another scratch_dir"
-            )
+        for path in leaves_of(data):
+            *nests, name = path or ("rows",)
+            file = folder.joinpath(*nests, f"{name}.memmap")
+            if file.exists() and not self.existsok:
+                raise FileExistsError(
+                    f"{file} is there: existsok=True writes over it, or give another scratch_dir"
+                )
         if isinstance(data, Tensor):
             file = folder / "rows.memmap"
             folder.mkdir(parents=True, exist_ok=True)
