@@ -212,8 +212,10 @@ def check_update(
     elsewhere = read_elsewhere(roles, step=False)
     for role in roles:
         if role.may_be_missing:
+            keys = ", ".join(role.default)
             elsewhere[role.name] = (
-                f"no update learns from a key that may be missing yet, as `{role.name}` may"
+                f"no update learns from a key that may be missing beside others, as `{role.name}` may: let a transform of its "
+                f"own learn, which reads `{role.name}: {{each: [{keys}], optional: true}}` and does nothing without it"
             )
         if role.inverse or role.form == "flag" or role.acted or role.may_be_missing:
             continue
