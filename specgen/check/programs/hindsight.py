@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.check.programs.env import EnvPrograms
-from specgen.expr import Symbol, Typed, full
+from specgen.expr import Symbol, Type, Typed, full, point
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_float, is_int
 from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
 from specgen.expr.types import At, Cut, NewAxis
+from specgen.literals import literal
 from specgen.program.program import Assign, Cell, Input, Output, Program, Statement
-from specgen.program.walk import known, read, reads, store, targets
+from specgen.program.walk import known, read, reads, rewritten, store, targets
 from specgen.values import dataclass, replace
+
+_LARGEST_TABLE = 64
+"""So many numbers a constant table has at most that is written out."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def hindsight_program(env: CheckedEnv, key: Key, achieved: Entry, desired: Entry
     if not set(goals) & set(whole):
         moving = set(shown[desired]) - set(shown[achieved])
         return Obstacle(moves=bool(moving & read_of_state))
-    body = _needed(step.body, symbol, values)
+    body = _with_tables(env, made, _needed(step.body, symbol, values))
     free = _free(body, set(values))
     params = tuple(one for one in made.fixed if one.group == "params" and one.symbol in free)
     hidden = [one for one in free if one not in {param.symbol for param in params}]
@@ -97,6 +103,31 @@ def hindsight_program(env: CheckedEnv, key: Key, achieved: Entry, desired: Entry
         Assign(one, store(value, one.type)) for one, value in values.items() if one in needed or one == symbol
     )
     return Program(f"{key[-1]}_in_hindsight", inputs, (*recovered, *body), (Output(key[-1], symbol),))
+
+
+def _with_tables(env: CheckedEnv, made: EnvPrograms, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Statements in which small constant tables are written out: the function stands elsewhere than the environment."""
+    if not all(isinstance(one, Assign) for one in body):
+        return body
+    tables = {one.name: one for one in env.consts if math.prod(one.type.shape) <= _LARGEST_TABLE}
+    written = {
+        one.symbol: _table(tables[one.symbol.name].value, one.symbol.type)
+        for one in made.fixed
+        if one.group == "consts" and one.symbol.name in tables
+    }
+    return tuple(rewritten(one, written) for one in body)
+
+
+def _table(value: Any, kind: Type) -> Typed:
+    """A constant table as an expression: its numbers, stacked."""
+    if not kind.dims:
+        plain = bool(value) if kind.dtype == "bool" else float(value) if is_float(kind.dtype) else int(value)
+        return Typed("literal", replace(kind, level="lit"), point(plain), text=literal(plain), static=plain)
+    rows = tuple(_table(one, replace(kind, dims=kind.dims[1:])) for one in value)
+    values = rows[0].interval
+    for one in rows[1:]:
+        values = values.hull(one.interval)
+    return Typed("stack", kind, values, rows, {"axis": 0}, builtin=TABLE["stack"])
 
 
 def _copied(cell: Cell, stepped: Mapping[Symbol, Typed]) -> bool:
