@@ -17,6 +17,7 @@ from specgen_std.transforms import (
     InitTracker,
     LineariseRewards,
     ObservationNorm,
+    RewardClipping,
     RewardScaling,
     RewardSum,
     StepCounter,
@@ -174,3 +175,14 @@ def test_weights_of_another_number_than_the_rewards(weights: Any) -> None:
     for fitting, total in (([2.0, 0.5], 2.5), (3.0, 6.0), ([3.0], 6.0)):
         found = LineariseRewards(["rewards"], ["total"], weights=fitting)(data.copy())["next", "total"]
         assert torch.equal(found, torch.full((4, 1), total))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_specs_follow_a_changed_parameter_once_they_are_asked_anew(nested: bool) -> None:
+    clip = RewardClipping(-1.0, 1.0)
+    env = TransformedEnv(Pendulum(batch_size=(3,)), Compose(StepCounter(), clip) if nested else clip)
+    assert env.reward_spec.space.high.eq(1).all()
+    clip.clamp_max = 5.0
+    assert env.reward_spec.space.high.eq(1).all()
+    env.empty_cache()
+    assert env.reward_spec.space.high.eq(5).all()
