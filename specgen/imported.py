@@ -73,6 +73,7 @@ _RUNTIME_TRANSFORMS = {
 }
 _RUNTIME_CHATS = ("Message", "Scores")
 _RUNTIME_ENVS = (
+    "Draws",
     "EnvBase",
     "EnvSpecs",
     "GeneratedEnv",

@@ -179,6 +179,7 @@ ENV_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "done_keys_groups",
         "done_spec",
         "done_spec_unbatched",
+        "draws",
         "dynamics",
         "eager",
         "empty_cache",

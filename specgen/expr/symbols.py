@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -52,3 +53,13 @@ class Symbol:
 
     def __hash__(self) -> int:
         return hash(self.path)
+
+
+def in_spec_order(keys: Iterable[Key]) -> list[Key]:
+    """Keys in the order in which a spec has them, where the keys of a group are together."""
+    firsts: dict[Key, int] = {}
+    keys = list(keys)
+    for index, key in enumerate(keys):
+        for end in range(1, len(key) + 1):
+            firsts.setdefault(key[:end], index)
+    return sorted(keys, key=lambda key: [firsts[key[:end]] for end in range(1, len(key) + 1)])

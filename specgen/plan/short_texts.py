@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from specgen.code import Code, using
 from specgen.expr import DrawSite, SpecType
+from specgen.program.printed import draw_arguments
 
 TORCH_DTYPES = {
     "bool": "torch.bool",
@@ -21,12 +22,7 @@ TORCH_DTYPES = {
 
 def draw_text(site: DrawSite) -> Code:
     """The class's call that makes a draw."""
-    shape = (*site.dims, 1) if site.col else site.dims
-    dims = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    dtype = TORCH_DTYPES[site.dtype]
-    if site.kind == "randint":
-        return using(f"self._randint({site.low}, {site.high}, {dims}, {dtype})", "torch")
-    return using(f"self._{site.kind}({dims}, {dtype})", "torch")
+    return using(f"self._{site.kind}({draw_arguments(site)})", "torch")
 
 
 def shape_text(batch: str, dims: Sequence[object]) -> str:

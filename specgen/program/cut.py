@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from specgen.expr import Symbol
-from specgen.program.program import Input, Output, Program, Region, Statement
+from specgen.program.program import Call, Input, Output, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import defined, reads, targets
 from specgen.values import replace
@@ -26,7 +26,9 @@ def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = (
     needed = {output.symbol for output in outputs}
     kept: list[Statement] = []
     for statement in reversed(program.body):
-        if any(target in needed and target not in given for target in targets(statement)):
+        if _is_draw(statement) or any(
+            target in needed and target not in given for target in targets(statement)
+        ):
             if isinstance(statement, Region):
                 statement = _cut_region(statement, needed)
             kept.append(statement)
@@ -37,6 +39,11 @@ def cut(program: Program, outputs: Iterable[Output], given: Iterable[Symbol] = (
     known.update(target for statement in kept for target in targets(statement))
     inputs += [Input(symbol, "data") for symbol in given if symbol in needed and symbol not in known]
     return replace(program, inputs=tuple(inputs), body=tuple(kept), outputs=outputs)
+
+
+def _is_draw(statement: Statement) -> bool:
+    """Whether a statement draws random numbers, which is done whether or not anything reads them: so others stay as they are."""
+    return isinstance(statement, Call) and statement.callee.draw is not None
 
 
 def _cut_region(region: Region, needed: AbstractSet[Symbol]) -> Region:
@@ -51,7 +58,7 @@ def _cut_region(region: Region, needed: AbstractSet[Symbol]) -> Region:
         inside |= {one.after for one in region.carried if one.inner in inside}
         body = []
         for statement in reversed(region.body):
-            if not inside.isdisjoint(targets(statement)):
+            if _is_draw(statement) or not inside.isdisjoint(targets(statement)):
                 if isinstance(statement, Region):
                     statement = _cut_region(statement, inside)
                 body.append(statement)

@@ -37,6 +37,7 @@ class _Folding:
                     statement,
                     body=inner,
                     carried=tuple(replace(one, init=self.expr(one.init)) for one in statement.carried),
+                    condition=statement.condition and self.expr(statement.condition),
                 )
             elif isinstance(statement, Assign):
                 if (value := self.expr(statement.value)) is not statement.value:

@@ -28,7 +28,7 @@ def run(
             numbers for parameters.
         functions: the declared functions that expressions call, by their printed names.
         callees: what calls without a known program do, by the callee's name: from the receiver, where there is one,
-            and the arguments to one value, or a sequence of one for each target.
+            and the arguments to one value, or a sequence of one for each target. `draw` gets the receiver and the site.
 
     Raises:
         KeyError: for an input that has no value, or a function or callee that is not known.
@@ -134,6 +134,9 @@ class _Run(Interpreter):
                 self.values.update(zip(call.targets, made.values(), strict=True))
             return
         receiver = [] if callee.receiver is None else [self.values[callee.receiver]]
+        if callee.draw is not None:
+            self.values[call.targets[0]] = self.callees["draw"](*receiver, callee.draw)
+            return
         named = {name: self.value(value) for name, value in call.named}
         result = self.callees[callee.name](*receiver, *args, **named)
         results = [result] if len(call.targets) == 1 else result
@@ -148,6 +151,13 @@ class _Run(Interpreter):
                 self._repeat(region)
             case "scan":
                 self._scan(region)
+            case "when":
+                self._begin(region)
+                assert region.condition is not None
+                if bool(self.value(region.condition)):
+                    self.block(region.body)
+                    self._carry(region)
+                self._end(region)
 
     def _repeat(self, region: Region) -> None:
         assert region.count is not None
@@ -157,12 +167,14 @@ class _Run(Interpreter):
         for number in range(count):
             if region.index is not None:
                 self.values[region.index] = number
-            if region.mask is not None and bool(self.np.all(self.values[region.mask])):
-                break  # one environment: a finished one keeps what it has
+            over = region.mask is not None and bool(self.np.all(self.values[region.mask]))
+            if over and region.leaves:
+                break
             self.block(region.body)
             for outer, inner in region.results:
                 found[outer].append(self.values[inner])
-            self._carry(region)
+            if not over:  # one environment: a finished one keeps what it has, and draws with the others
+                self._carry(region)
         for outer, values in found.items():
             values += [self.np.zeros_like(values[0])] * (count - len(values))
             self.values[outer] = self.np.stack(values)

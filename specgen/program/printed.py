@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from specgen.code import Code
+from specgen.expr import DrawSite
 from specgen.expr.symbols import Key
 from specgen.literals import literal
-from specgen.program.program import Input
+from specgen.program.program import Callee, Input
 from specgen.values import dataclass
 
 
@@ -50,3 +51,19 @@ class PrintedFunction:
 def key_text(key: Key) -> str:
     """A key as data are asked for it."""
     return literal(key[0] if len(key) == 1 else key)
+
+
+def told(callee: Callee, uses: set[str]) -> list[str]:
+    """What a callee is told before its arguments: the entry that it is about, or what it draws; `uses` gets names."""
+    if callee.draw is not None:
+        uses.add("torch")
+        return [draw_arguments(callee.draw)]
+    return [] if callee.about is None else [key_text(callee.about)]
+
+
+def draw_arguments(site: DrawSite) -> str:
+    """The arguments of the method that draws: ends of whole numbers, the dimensions of a row, the dtype."""
+    shape = (*site.dims, 1) if site.col else site.dims
+    dims = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    ends = [str(site.low), str(site.high)] if site.kind == "randint" else []
+    return ", ".join([*ends, dims, f"torch.{site.dtype}"])

@@ -95,6 +95,7 @@ class Callee:
         record: The class of what it returns, where its program does not say that.
         returns_tuple: Whether it returns a tuple even of one value.
         about: The entry that it is about, which it is told before its arguments.
+        draw: What is drawn by its receiver, where the order of draws follows from what happens: in loops.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Callee:
     record: str | None = None
     returns_tuple: bool = False
     about: Key | None = None
+    draw: DrawSite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Region:
 
     Attributes:
         kind: `repeat`: `count` times, where rows of `mask` keep what they have; `scan`: along `axis`, forward or
-            backward; `no_grad`: once, without gradients.
+            backward; `no_grad`: once, without gradients; `when`: once, or not at all, as `condition` says of one row.
         body: The statements.
         carried: What goes from one iteration to the next.
         results: Pairs of a value behind the region and the inner one that it is (for `scan` and `repeat`: of all iterations,
@@ -161,13 +163,14 @@ class Region:
         mask: The carried flag of the rows that are finished.
         index: The number of the iteration, for `repeat`, where something reads it.
         leaves: Whether a `repeat` is of one row, and left when its mask is set; what is of all iterations is 0 from there.
+        condition: Whether the statements of `when` run; what they hand on is else as it was.
         over: Pairs of a value with the axis and the inner one without it, for `scan`.
         axis: The name of the axis of `scan`.
         backward: Whether `scan` begins at the end.
         origin: The declaration that says so.
     """
 
-    kind: Literal["repeat", "scan", "no_grad"]
+    kind: Literal["repeat", "scan", "no_grad", "when"]
     body: tuple[Statement, ...]
     carried: tuple[Carried, ...] = ()
     results: tuple[tuple[Symbol, Symbol], ...] = ()
@@ -175,6 +178,7 @@ class Region:
     mask: Symbol | None = None
     index: Symbol | None = None
     leaves: bool = False
+    condition: Typed | None = None
     over: tuple[tuple[Symbol, Symbol], ...] = ()
     axis: str = ""
     backward: bool = False

@@ -50,10 +50,25 @@ def region_lines(region: Region, printer: FunctionPrinter) -> list[str]:
             return _repeat(region, printer)
         case "scan":
             return _scan(region, printer)
+        case "when":
+            return _when(region, printer)
+
+
+def _when(region: Region, printer: FunctionPrinter) -> list[str]:
+    """A condition on one row: its values are as before, or what the statements make of them."""
+    assert region.condition is not None
+    negated = region.condition.op == "not"
+    lines = _begin(region, printer)
+    _keep_names(region, printer)
+    block = printer.block(region.body, [one.after for one in region.carried])
+    updates = _updates([(one, read(one.after)) for one in region.carried], printer)
+    flag = printer.expr(region.condition.args[0] if negated else region.condition)
+    lines.append(f"if {'not ' if negated else ''}bool({flag}):{block}{updates}")
+    return lines
 
 
 def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
-    """A loop; with a mask, rows that are finished keep what they have, or it is left when its one row is finished."""
+    """A loop; with a mask, rows that are finished keep what they have, or it is left where its one row is finished."""
     assert region.count is not None
     lines = _begin(region, printer)
     if region.mask is None or region.leaves:
@@ -72,10 +87,11 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
     updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
     count = printer.expr(region.count)
+    over = ""
     if region.leaves:
         assert region.mask is not None
-        updates += f"\n    if bool({printer.names[region.mask]}):\n        break"
-    lines.append(f"for {index} in range({count}):{block}{updates}")
+        over = f"\n    if bool({printer.names[region.mask]}):\n        break"
+    lines.append(f"for {index} in range({count}):{over}{block}{updates}")
     for outer, inner, name in lists:
         if region.leaves:
             nothing = printer.texts.call("torch.zeros_like", f"{name}[0]").text

@@ -13,7 +13,7 @@ from specgen.expr.printer import FunctionTexts, is_made
 from specgen.program.blocks import Block, Laid, in_blocks, in_order, known_there
 from specgen.program.guards import ABSENT
 from specgen.program.names import called_functions, hidden_builtins, numbered, with_names
-from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine, key_text
+from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine, told
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
 from specgen.program.torch_regions import FunctionPrinter, region_lines
@@ -23,6 +23,7 @@ from specgen.values import replace
 
 RECORDS: Final = (
     "dynamics",
+    "draws",
     "env_params",
     "params",
     "env_consts",
@@ -191,10 +192,8 @@ class _Printer:
         value, returned = statement.value, self.returned[statement.target]
         if statement.origin is not None or not returned or statement.target in self.last_reader:
             return False
-        if value.op == "or":
-            return returned == 1
         if value.op != "store":
-            return False
+            return value.op == "or" and returned == 1
         # A constant can be made again for each field; anything else is made once and copied.
         inner, *like = value.args
         return returned == 1 or (inner.static is not None and bool(like) and _alike(like[0].type, value.type))
@@ -223,7 +222,7 @@ class _Printer:
 
     def _call_text(self, call: Call) -> str:
         callee = call.callee
-        texts = [] if callee.about is None else [key_text(callee.about)]
+        texts = told(callee, self.texts.uses)
         records: set[str] = set()
         for index, arg in enumerate(call.args):
             whole = callee.program is not None and bool(callee.program.inputs[index].group)

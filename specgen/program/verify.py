@@ -234,6 +234,8 @@ class _Verifier:
         callee, program = statement.callee, statement.callee.program
         if callee.effect == "draws" and not statement.targets:
             self.fail("what is drawn goes nowhere")
+        if callee.draw is not None:
+            self.draws.update(statement.targets)
         if statement.fields and len(statement.fields) != len(statement.targets):
             self.fail(f"{len(statement.fields)} fields for {len(statement.targets)} values")
         self.once(statement.fields, lambda name: f"the field `{name}` is taken twice")
@@ -325,8 +327,17 @@ def _shape_of(region: Region) -> str | None:
     scan, repeat = region.kind == "scan", region.kind == "repeat"
     if scan != bool(region.over) or scan != bool(region.axis) or (region.backward and not scan):
         return "an axis, and values along it, are what a scan has, and nothing else has"
-    if repeat != (region.count is not None) or (region.mask is not None and not repeat):
+    if repeat != (region.count is not None) or (region.leaves and not repeat):
         return "a count is what a repeat has, and nothing else has"
+    if region.mask is not None and not repeat:
+        return "a mask is what a repeat has, and nothing else has"
+    if (region.kind == "when") != (region.condition is not None) or (region.condition and region.results):
+        return "a condition, and nothing to hand on but what it carries, is what a `when` has, and nothing else has"
+    if region.condition is not None and (region.condition.type.dtype, region.condition.type.dims) != (
+        "bool",
+        (),
+    ):
+        return f"it runs where {region.condition.type} says so, which is no truth value"
     if region.count is not None and (region.count.type.dtype, region.count.type.dims) != ("int64", ()):
         return f"it is repeated {region.count.type} times"
     if region.index is not None and not (repeat and region.index.type.python):

@@ -86,6 +86,8 @@ def expressions(statement: Statement) -> Iterator[Typed]:
             yield from (one.init for one in statement.carried)
             if statement.count is not None:
                 yield statement.count
+            if statement.condition is not None:
+                yield statement.condition
 
 
 def reads(statement: Statement) -> Sequence[Symbol]:
@@ -222,6 +224,7 @@ def rewritten(
 def _region(region: Region, substitution: Substitution, renamed: Callable[[Symbol], Symbol]) -> Region:
     inits = [substituted(one.init, substitution) for one in region.carried]
     count = None if region.count is None else substituted(region.count, substitution)
+    condition = None if region.condition is None else substituted(region.condition, substitution)
     inner = [renamed(one.inner) for one in region.carried]
     over = tuple((symbol_for(outer, substitution), renamed(bound)) for outer, bound in region.over)
     index = None if region.index is None else renamed(region.index)
@@ -237,6 +240,7 @@ def _region(region: Region, substitution: Substitution, renamed: Callable[[Symbo
         count=count,
         mask=None if region.mask is None else symbol_for(region.mask, substitution),
         index=index,
+        condition=condition,
         over=over,
     )
 

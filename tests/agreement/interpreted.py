@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from specgen_runtime.envs import Draws
 from torch import Tensor
 
-from specgen.expr import Symbol
+from specgen.expr import DrawSite, Symbol
 from specgen.plan import functions as printing
 from specgen.program.inline import inline
 from specgen.program.interpret import run
@@ -22,6 +23,27 @@ from tests import support
 CALLS = 6
 """So many calls of each function are interpreted."""
 ROWS = 2
+
+
+class Drawn(Draws):
+    """Draws as another does, and keeps what it has drawn."""
+
+    def __init__(self, draws: Draws) -> None:
+        super().__init__(draws._env)
+        self.made: list[Tensor] = []
+
+    def uniform(self, *args: Any) -> Tensor:
+        return self._kept(super().uniform(*args))
+
+    def normal(self, *args: Any) -> Tensor:
+        return self._kept(super().normal(*args))
+
+    def randint(self, *args: Any) -> Tensor:
+        return self._kept(super().randint(*args))
+
+    def _kept(self, value: Tensor) -> Tensor:
+        self.made.append(value)
+        return value
 
 
 @contextmanager
@@ -69,6 +91,7 @@ def _checked(
     where = [(argument.name, argument.input) for argument in printed.args]
 
     def checked(*args: Any) -> Any:
+        args = tuple(Drawn(value) if isinstance(value, Draws) else value for value in args)
         result = function(*args)
         if counts[program.name] < CALLS:
             counts[program.name] += 1
@@ -76,7 +99,8 @@ def _checked(
             for (name, one), value in zip(where, args, strict=True):
                 inputs = [one] if one is not None else [i for i in program.inputs if i.group == name]
                 for each in inputs:
-                    field = value if one is not None else getattr(value, each.symbol.name)
+                    whole = one is not None or not each.symbol.name
+                    field = value if whole else getattr(value, each.symbol.name)
                     given[each.symbol] = (each, field)
             _compare(program, given, result, functions)
         return result
@@ -91,7 +115,14 @@ def _compare(
     batch = max((found for found in batches if found is not None), key=len, default=())
     for row in range(min(ROWS, int(np.prod(batch)))):
         values = {symbol: _row(one, value, row) for symbol, (one, value) in given.items()}
-        expected = run(program, values, functions)
+        drawn = iter([one for _, value in given.values() if isinstance(value, Drawn) for one in value.made])
+
+        def draw(_: Any, site: DrawSite, row: int = row, drawn: Iterator[Tensor] = drawn) -> Any:
+            value = next(drawn)
+            return value.reshape((-1, *value.shape[len(batch) :]))[row].reshape(site.dims).numpy()
+
+        expected = run(program, values, functions, {"draw": draw})
+        assert next(drawn, None) is None, f"{program.name}: not all is drawn"
         several = program.record is not None or len(program.outputs) > 1
         for at, output in enumerate(program.outputs):
             found = result if not several else result[at]

@@ -26,8 +26,8 @@ LIBRARY = (
 )
 
 
-NOT_REPEATED = ("Centred", "Joint", "Jitter", "Memory", "Noise", "VecNorm")
-"""What draws at each step, learns, or leaves a state to the policy: no later transform of a chain repeats it."""
+NOT_REPEATED = ("Centred", "Joint", "Memory", "VecNorm")
+"""What learns, or leaves a state to the policy: no later transform of a chain repeats it."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ def draw_sample(random: Random) -> Sample:
     """An environment and one to eight transforms, with arguments that fit, most of the time."""
     env, keys = draw_env(random)
     sample = Sample(env)
-    chain = _Chain(random, keys, draws=any("normal(" in line for line in env))
+    chain = _Chain(random, keys)
     for _ in range(random.randint(1, 8)):
         sample.transforms.append(chain.draw())
     return sample
@@ -103,9 +103,9 @@ def draw_sample(random: Random) -> Sample:
 class _Chain:
     """Draws one transform after another and follows which keys there are."""
 
-    def __init__(self, random: Random, keys: list[Key], *, draws: bool) -> None:
+    def __init__(self, random: Random, keys: list[Key]) -> None:
         self.random = random
-        self.repeats = not draws
+        self.repeats = True
         self.repeated = False
         self.keys = {key.name: key for key in keys}
         self.fresh = 0

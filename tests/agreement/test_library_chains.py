@@ -106,10 +106,15 @@ def test_a_chain_over_gymnasium(seed: int) -> None:
 
 
 def _is_left_to_classes(drawn: Drawn) -> bool:
-    """Whether a chain over a simulator can't do this: steps after a reset, and repetitions of what is learned."""
+    """Whether a chain over a simulator can't do this: repetitions of what is learned, and of other actions after a reset."""
     names = [name for name, _ in drawn.transforms]
     loops = [place for place, name in enumerate(names) if name in LOOPS]
-    return "NoopResetEnv" in names or bool(loops and "VecNorm" in names[: loops[-1]])
+    noops = names.index("NoopResetEnv") if "NoopResetEnv" in names else 0
+    return bool(loops and "VecNorm" in names[: loops[-1]]) or any(map(_changes_actions, drawn.made()[:noops]))
+
+
+def _changes_actions(transform: Transform) -> bool:
+    return bool(transform.in_keys_inv) or type(transform).__name__ in ("ActionScaling", "ActionDiscretizer")
 
 
 def side_by_side(make: Callable[[], EnvBase[Any]], batch: tuple[int, ...]) -> EnvBase[Any]:

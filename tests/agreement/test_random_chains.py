@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -101,8 +103,7 @@ def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
     """Step both with the same actions; reset rows and everything on the way."""
     for env in (fused, dynamic):
         env.set_seed(5)
-    torch.manual_seed(5)
-    root, other = fused.reset(), dynamic.reset()
+    root, other = drawing_alike(5, fused.reset, dynamic.reset)
     assert_identical(shown(root), shown(other), "the first reset")
     for step in range(STEPS):
         root = fused.rand_action(root)
@@ -111,15 +112,19 @@ def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         for key in getattr(fused, "_policy_states", ()) if step % 3 else ():
             root.set(("next", key), left := 0.5 * root.get(key) + step)
             other.set(("next", key), left.clone())
-        transition, root = fused.step_and_maybe_reset(root)
-        expected, other = dynamic.step_and_maybe_reset(other)
+        (transition, root), (expected, other) = drawing_alike(
+            step, partial(fused.step_and_maybe_reset, root), partial(dynamic.step_and_maybe_reset, other)
+        )
         assert_identical(shown(transition), shown(expected), f"step {step}")
         assert_identical(shown(root), shown(other), f"after step {step}")
         if step % 5 == 2:
             mask = {key: torch.rand(fused.full_done_spec[done].shape) < 0.5 for key, done in resets(fused)}
-            root, other = (
-                env.reset(data.update({key: value.clone() for key, value in mask.items()}))
-                for env, data in ((fused, root), (dynamic, other))
+            root, other = drawing_alike(
+                100 + step,
+                *(
+                    partial(env.reset, data.update({key: value.clone() for key, value in mask.items()}))
+                    for env, data in ((fused, root), (dynamic, other))
+                ),
             )
             assert_identical(shown(root), shown(other), f"the partial reset after step {step}")
     rollouts = []
@@ -128,6 +133,15 @@ def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         torch.manual_seed(7)
         rollouts.append(env.rollout(10, lambda td: td.update(fused.full_action_spec.rand())))
     assert_identical(shown(rollouts[0]), shown(rollouts[1]), "a rollout")
+
+
+def drawing_alike(seed: int, *calls: Callable[[], Any]) -> list[Any]:
+    """What some calls return, each with the same numbers of torch's global generator: random actions of resets."""
+    found = []
+    for call in calls:
+        torch.manual_seed(seed)
+        found.append(call())
+    return found
 
 
 def resets(env: EnvBase[Any]) -> list[tuple[Any, Any]]:

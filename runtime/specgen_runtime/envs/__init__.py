@@ -10,6 +10,7 @@ from specgen_runtime.envs.env_state import env_state, load_env_state
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from specgen_runtime.envs.finite import NotFiniteError
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv, counts_before, sums_before
+from specgen_runtime.envs.generated.draws import Draws
 from specgen_runtime.envs.generated.dynamics import SimulatorDynamics, VectorDynamics
 from specgen_runtime.envs.generated.python import GeneratedPythonEnv
 from specgen_runtime.envs.gym import (
@@ -33,6 +34,7 @@ __all__ = [
     "AutoResetEnv",
     "BaseInfoDictReader",
     "BatchedEnv",
+    "Draws",
     "EnvBase",
     "EnvSpecs",
     "ExplorationType",

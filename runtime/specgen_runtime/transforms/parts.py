@@ -121,7 +121,9 @@ class InnerEnv:
             moved = inner.pop("_step")
             mask, skip = begin_partial(self.env, tensordict.copy().set("_step", moved))
             moved = moved.reshape(tensordict.batch_size)
-            if skip is not None:
+            if skip is not None and self.fused_alike and not bool(moved.any()):
+                mask = moved  # nothing comes of the step, but that it draws
+            elif skip is not None:
                 return skip, moved
             if mask is not None:
                 inner.set("_step", mask)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 
 from specgen.check.chains.model import Instance, Row, role_entries
+from specgen.check.chains.position import Position
 from specgen.check.chains.scope import base_scope
-from specgen.check.model import CheckedEnv, Entry
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.model import Entry
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import SpecType, Typed, infer
@@ -20,9 +20,8 @@ _INSTEAD = "put its class and those behind it into a TransformedEnv"
 
 
 def can_step(
-    transform: CheckedTransform,
-    env: CheckedEnv,
-    drawing: str | None,
+    instance: Instance,
+    position: Position,
     learning: str | None,
     span: Span,
     sink: Sink,
@@ -30,15 +29,15 @@ def can_step(
     """Whether a chain over an environment can hold a transform; reported where it can't.
 
     Args:
-        transform: the transform.
-        env: the environment.
-        drawing: the name of a transform in front that draws at each step.
-        learning: the name of one that learns.
+        instance: the transform.
+        position: the keys in front of it.
+        learning: the name of a transform in front that learns.
         span: where the transform stands in the chain.
         sink: takes the mistake.
     """
+    transform, env = instance.transform, position.env
     around = transform.around
-    if around is None:
+    if around is None and not (instance.learns and position.standing):
         return True
     if env.chat is not None:
         message = (
@@ -47,22 +46,26 @@ def can_step(
         sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave it out"))
         return False
     why = None
-    if learning is not None:
+    if around is None:
+        why = f"learns from `{env.name}`, which keeps its state and of which `{position.standing}` leaves out steps"
+    elif learning is not None:
         why = f"steps what `{learning}` learns from"
-    elif around.kind == "skip" and env.keeps_state:
-        why = "leaves out steps of an environment that keeps its state to itself"
-    elif around.kind == "reset_steps":
-        why = "steps after a reset"
-    elif around.kind == "repeat" and any(statement.draws for statement in env.step):
-        why = f"repeats the step of `{env.name}`, which draws"
-    elif around.kind == "repeat" and drawing is not None:
-        why = f"repeats `{drawing}`, which draws at each step"
+    elif around.kind == "reset_steps" and not env.keeps_state:
+        why = f"steps `{env.name}`, which computes its steps, after a reset"
+    elif around.kind == "reset_steps" and transform.phase("action"):
+        why = "takes actions of its own after a reset"
+    elif around.kind == "reset_steps" and position.masks:
+        why = "takes random actions, of which a mask tells those that are allowed"
+    elif around.kind == "reset_steps" and list(position.actions.values()) != list(env.action):
+        why = "steps after a reset what takes other actions than the environment"
     if why is not None:
         sink.add(
             schema_rules.NOT_AVAILABLE.at(
                 span, f"`{transform.name}` {why}, which chains can't do yet", help=_INSTEAD
             )
         )
+    elif around is not None and around.kind == "skip" and env.keeps_state:
+        position.standing = transform.name
     return why is None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from specgen.check.chains.args import Arguments
@@ -18,7 +18,6 @@ from specgen.check.chains.python import check_rewards_read
 from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import cast_bounds, hidden_entry, written_entry, written_once
 from specgen.check.model import Entry, dotted
-from specgen.check.transforms.draws import taken_draws
 from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
@@ -40,7 +39,6 @@ class Binder:
         state: the keys at the present position; each transform changes them.
         spans: where each transform stands.
         keys: finds the keys that roles stand for.
-        drawing: a transform so far that draws at each step; None where there is none.
         learning: a transform so far that learns; None where there is none.
         refused: whether one so far can't stand in a chain like this: nobody knows what is behind it.
         acted: the actions that transforms so far read as the policy wrote them, with these.
@@ -53,7 +51,6 @@ class Binder:
     sink: Sink
     spans: dict[int, Span] = field(default_factory=dict)
     keys: KeyFinder = field(init=False)
-    drawing: str | None = None
     policy_states: dict[str, str] = field(default_factory=dict)
     learning: str | None = None
     refused: bool = False
@@ -67,9 +64,6 @@ class Binder:
     ) -> Instance | None:
         """Bind a transform to the keys at this position, and apply what it writes."""
         self.spans[position] = span
-        if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
-            self.refused = True
-            return None
         before = self._faults()
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         entries = dict(self.state.entries)
@@ -83,6 +77,9 @@ class Binder:
             networks=arguments.networks,
             arguments=arguments.values,
         )
+        if not can_step(instance, self.state, self.learning, span, self.sink):
+            self.refused = True
+            return None
         if any(one.when is None or one.when.decide(arguments.params) for one in transform.drops_inverse):
             message = f"`{transform.name}` leaves keys out on the way to the environment, which a chain reads itself"
             help = "leave it out here: it is for replay buffers"
@@ -131,8 +128,6 @@ class Binder:
                     self.state.dropped.pop(entry.dotted, None)
         masks = own_masks(transform, rows, inverse_rows, arguments, self.keys, self.sink)
         sound = self._faults() == before
-        if self._draws_at_steps(rows, inverse_rows):
-            self.drawing = transform.name
         self.state.take_actions(inverse_rows)
         gone = tuple(
             dict.fromkeys(
@@ -157,12 +152,6 @@ class Binder:
             if sound
             else None
         )
-
-    def _draws_at_steps(self, rows: Iterable[Row], inverse_rows: Iterable[Row]) -> bool:
-        """Whether a step draws, with the parameters that the transform is given."""
-        statements = [one for row in rows for one in row.bound.get("step", ())]
-        statements += [one for row in inverse_rows for one in row.bound.get("inverse", ())]
-        return any(next(iter(taken_draws(one.typed)), None) is not None for one in statements)
 
     def _faults(self) -> int:
         """How many mistakes have been found."""
@@ -256,7 +245,8 @@ class Binder:
             found = self.keys.inputs(transform, driver, listed, "in_keys", arguments, known)
             rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
         else:
-            rows = [{}] if transform.forward or transform.written(inverse=False) else []
+            steps = transform.phase("reset_steps")  # how many there are may follow from parameters alone
+            rows = [{}] if transform.forward or transform.written(inverse=False) or steps else []
         for role in sorted(transform.forward, key=lambda role: (_RANKS[role.form], role.but is not None)):
             if role is driver:
                 continue

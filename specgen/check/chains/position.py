@@ -19,6 +19,7 @@ class Position:
         actions: what it is given.
         dropped: the keys that are gone, each with the transform that dropped it.
         masks: the actions that have a mask, each with the key of that.
+        standing: a transform so far that leaves out steps of an environment that keeps its state; None where there is none.
     """
 
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
@@ -28,6 +29,7 @@ class Position:
         self.dropped: dict[str, str] = {}
         self.actions = {entry.dotted: entry for entry in env.action}
         self.masks = dict(env.masks)
+        self.standing: str | None = None
 
     def take_actions(self, rows: Iterable[Row]) -> None:
         """Let what the policy writes stand in the place of what an inverse gives."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from specgen.check.model import Statement, identifier
@@ -11,7 +12,7 @@ from specgen.expr import ANYTHING, Interval, Symbol, Type, Typed
 from specgen.expr import store as stored_interval
 from specgen.expr.builtins.batch import BATCH
 from specgen.expr.relayout import relayout
-from specgen.program.program import Assign, Input
+from specgen.program.program import Assign, Call, Callee, Input
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.walk import known, read, store, with_parts
 from specgen.values import replace
@@ -28,6 +29,7 @@ class Body:
         assigned: what each name of the language was assigned: a symbol, or a value that is known at build.
         statements: the statements so far.
         draws: the random numbers that they read, as inputs.
+        numbers: what draws them where they are read; None where they are inputs.
     """
 
     def __init__(
@@ -36,16 +38,26 @@ class Body:
         records: Mapping[str, tuple[Symbol, ...]] | None = None,
         new_rows: Symbol | None = None,
         there: frozenset[str] = frozenset(),
+        numbers: Symbol | None = None,
     ) -> None:
         self.path = path
         self.records = records or {}
         self.new_rows = new_rows
         self.there = there
+        self.numbers = numbers
         self.assigned: dict[str, Typed] = {}
         self.statements: list[ProgramStatement] = []
         self.draws: list[Input] = []
         self._values: dict[Symbol, Typed] = {}
         self._versions: dict[str, int] = {}
+
+    def fork(self) -> Body:
+        """The same statements so far: what is added to one is not in the other."""
+        made = copy(self)
+        made.statements, made.draws = list(self.statements), list(self.draws)
+        made.assigned, made._values = dict(self.assigned), dict(self._values)
+        made._versions = dict(self._versions)
+        return made
 
     def symbol(
         self, name: str, type: Type, interval: Interval = ANYTHING, *, wish: str | None = None, **known: Any
@@ -54,6 +66,15 @@ class Body:
         count = self._versions[name] = self._versions.get(name, 0) + 1
         path = f"{self.path}.{name}" + (f"~{count}" if count > 1 else "")
         return Symbol(path, wish or identifier(name), type, interval, **known)
+
+    def draw(self, one: Input) -> None:
+        """Draw random numbers: before all else, or here."""
+        if self.numbers is None:
+            self.draws.append(one)
+            return
+        assert one.draw is not None
+        callee = Callee(one.draw.kind, effect="draws", receiver=self.numbers, draw=one.draw)
+        self.statements.append(Call((one.symbol,), callee))
 
     def bind(self, symbol: Symbol, value: Typed | Symbol) -> None:
         """Let a symbol of checked expressions stand for a value of this program from here on."""
@@ -119,7 +140,7 @@ class Body:
         if node.op == "site":
             assert node.site is not None
             symbol = self.symbol(node.site.name, node.type, node.interval)
-            self.draws.append(Input(symbol, "draw", draw=node.site))
+            self.draw(Input(symbol, "draw", draw=node.site))
             return read(symbol)
         if node.op == "where" and isinstance(node.args[0].static, bool):
             other = 2 if node.args[0].static else 1

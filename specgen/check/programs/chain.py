@@ -110,8 +110,8 @@ class ChainPrograms:
         fixed = self._state.fixed
         reset, now, step = (self._state.bodies[moment] for moment in ("reset", "now", "next"))
         # Gymnasium's reset is not the function's to call, so the function is given what it returned.
-        raw = [] if self.env.component else [one.cell.init for one in self._written if _is_observed(one)]
-        given = [Input(symbol, "given") for symbol in raw if symbol is not None]
+        named = {one.cell.init: one.cell.init for one in self._written if one.cell.init is not None}
+        given = [Input(named.get(symbol, symbol), "given") for symbol in self._state.begun]
         after = self._state.views["next"]
         rewards = [
             Output(entry.name, after[entry.dotted], "reward", entry.key)
@@ -201,11 +201,6 @@ def _without(statements: Iterable[Statement], left: Iterable[Symbol]) -> tuple[S
         else:
             gone.update(targets(statement))
     return tuple(kept)
-
-
-def _is_observed(one: ChainCell) -> bool:
-    """Whether a field is what the environment behind a chain gives."""
-    return one.position is None and one.entry.role != "done"
 
 
 def _is_hidden_observation(one: ChainCell) -> bool:

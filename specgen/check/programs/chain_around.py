@@ -7,11 +7,13 @@ from collections.abc import Collection
 from specgen.check.chains.around import folded_entries, repetitions
 from specgen.check.chains.model import Instance, role_entries
 from specgen.check.model import Entry
+from specgen.check.programs.chain_reset_steps import apply_reset_steps
 from specgen.check.programs.chain_skips import skipped_rows, stand_still
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import apply_transform, nth_symbol
 from specgen.check.programs.chain_values import (
     around_part,
+    as_printed,
     copied,
     observe_again,
     replace_after,
@@ -23,10 +25,7 @@ from specgen.check.transforms.names import NTH
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout
-from specgen.program.cut import cut
-from specgen.program.fold import fold
-from specgen.program.program import Assign, Carried, Cell, Input, Output, Program, Region, Statement
-from specgen.program.stored import tidy
+from specgen.program.program import Assign, Carried, Cell, Output, Program, Region, Statement
 from specgen.program.walk import known, read, reads, reads_symbol, rewritten, store, targets, where
 from specgen.values import replace
 
@@ -42,6 +41,8 @@ def apply_around(state: ChainState, instance: Instance) -> None:
     if around.kind == "skip":
         for index in range(len(instance.rows)):
             state.skips += skipped_rows(state, instance, index)
+    elif around.kind == "reset_steps":
+        apply_reset_steps(state, instance)
     else:
         still = stand_still(state, instance.entries)
         _Loop(state, instance, still).apply()
@@ -131,17 +132,8 @@ class _Loop:
         inside = state.bodies["next"].statements[self.start :]
         body += [rewritten(statement, copies) for statement in inside]
         ends = ((name, copies.get(symbol, read(symbol)).symbol) for name, symbol in wanted.items())
-        outputs = tuple(Output(name, symbol, "cell") for name, symbol in ends if symbol is not None)
-        found = dict.fromkeys(symbol for statement in body for symbol in reads(statement))
-        found |= dict.fromkeys(output.symbol for output in outputs)
-        fixed = [one for one in state.fixed if one.symbol in found]
-        made = {target for statement in body for target in targets(statement)}
-        others = found.keys() - made - {one.symbol for one in fixed}
-        inputs = (*fixed, *(Input(one, "data") for one in found if one in others and one != self.index))
-        if self.index in found:
-            inputs = (*inputs, Input(self.index, "param"))
-        program = Program(f"{state.chain.name}_repeated", inputs, tuple(body), outputs)
-        return tidy(fold(cut(program, outputs)))
+        outputs = [Output(name, symbol, "cell") for name, symbol in ends if symbol is not None]
+        return as_printed(state, f"{state.chain.name}_repeated", body, outputs)
 
     def _carry_cells(self) -> tuple[dict[Symbol, Typed], list[Symbol]]:
         """Hand on the cells: what each of them is in an iteration, and behind the loop."""
@@ -232,12 +224,14 @@ class _Loop:
                     made = Symbol(f"{self.origin}.each.{place}", entry.name, one, full(one.dtype))
                     self.behind.append(Assign(made, store(value, one), self.origin))
                 kept = made
-                if not self.leaves:
-                    kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
-                    nothing = self._nothing(place, kept).symbol
+                if self.still is not None or not self.leaves:
+                    nothing = self._nothing(place, made).symbol
                     assert nothing is not None
                     if self.still is not None:
-                        made = self._unless_still(place, nothing, made)
+                        kept = made = self._unless_still(place, nothing, made)
+                if not self.leaves:
+                    assert nothing is not None
+                    kept = Symbol(f"{self.origin}.kept.{place}", entry.name, one, full(one.dtype))
                     self.behind.append(Assign(kept, store(where(over, nothing, made), one), self.origin))
                 whole = Symbol(
                     f"{self.origin}.{place}", entry.name, entry.type, entry.spec.interval, "next", entry.key

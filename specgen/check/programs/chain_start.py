@@ -10,7 +10,7 @@ from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainCell, ChainState
 from specgen.check.programs.chain_transforms import environment_actions
 from specgen.check.programs.env import either
-from specgen.expr import ANYTHING, Symbol, Type
+from specgen.expr import ANYTHING, Symbol
 from specgen.expr.symbols import Time
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Call, Callee, Cell, Component, Input, Program
 from specgen.program.walk import read
@@ -25,7 +25,7 @@ def begin_with_environment(state: ChainState, env: Component) -> None:
     reset, step = state.bodies["reset"], state.bodies["next"]
     current = {cell.now: replace(cell.now, path=f"{state.path}.cells.{cell.name}") for cell in env.cells}
     fresh = _call(state, reset, parts.reset, {}, "now")
-    actions = environment_actions(state, step)
+    state.sent = actions = environment_actions(state, step)
     state.acted = len(step.statements)
     inner = {symbol: actions[name] for name, symbol in state.env.actions.items()}
     after = _call(state, step, parts.advance, {**current, **inner}, "next")
@@ -54,7 +54,8 @@ def begin_with_environment(state: ChainState, env: Component) -> None:
 def begin_with_gymnasium(state: ChainState) -> None:
     """Begin with what Gymnasium returned of the action that inverses gave it; with a call of it, where it is repeated."""
     env = state.chain.env.value
-    repeated = any(instance.transform.around is not None for instance in state.chain.instances)
+    around = (one.transform.around for one in state.chain.instances)
+    repeated = any(one is not None and one.kind != "reset_steps" for one in around)
     if not repeated and any(instance.inverse_rows for instance in state.chain.instances):
         state.inverse = Body(f"{state.path}.{INVERSE}")
         state.sent = environment_actions(state, state.inverse)
@@ -64,6 +65,7 @@ def begin_with_gymnasium(state: ChainState) -> None:
         first = _of_gymnasium(state, entry, "gymnasium.reset", entry.name, "now")
         after = _of_gymnasium(state, entry, "gymnasium.step", f"next_{entry.name}", "next")
         returned.append(after)
+        state.begun.append(first)
         state.see(entry.dotted, reset=first, now=now, next=after)
         state.cells.append(ChainCell(Cell(entry.name, now, first, after, entry.key), entry))
     for entry in env.reward:
@@ -87,11 +89,10 @@ def begin_with_gymnasium(state: ChainState) -> None:
 
 def _step_gymnasium(state: ChainState, step: Body, returned: list[Symbol]) -> None:
     """Add the call that takes a step of Gymnasium's."""
-    env, actions = state.chain.env.value, environment_actions(state, step)
+    env = state.chain.env.value
+    state.sent = actions = environment_actions(state, step)
     state.acted = len(step.statements)
-    dynamics = Symbol(f"{state.path}.dynamics", "", Type("record", ()))
-    state.networks["dynamics"] = Input(dynamics, "function", "dynamics")
-    callee = Callee("step", effect="steps", receiver=dynamics, returns_tuple=True)
+    callee = Callee("step", effect="steps", receiver=state.dynamics(), returns_tuple=True)
     args = tuple(read(actions[entry.dotted]) for entry in env.action)
     step.statements.append(Call(tuple(returned), callee, args, origin=f"envs.{env.name}"))
 
@@ -118,7 +119,9 @@ def _call(
             key=output.key,
             time=time,
         )
-    body.draws += [one for one in program.inputs if one.kind == "draw" and one not in body.draws]
+    for one in program.inputs:
+        if one.kind == "draw" and one not in body.draws:
+            body.draw(one)
     args = tuple(read(seen.get(one.symbol, one.symbol)) for one in program.inputs)
     fields = tuple(made) if program.record is not None else ()
     once = any(output.role == "cell" for output in program.outputs)

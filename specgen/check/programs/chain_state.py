@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import field
 from typing import Literal
 
@@ -10,7 +11,7 @@ from specgen.check.chains.model import CheckedChain, Instance, Row
 from specgen.check.model import Entry, dotted
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE
-from specgen.expr import Symbol, Typed, full
+from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.symbols import Key, Time
 from specgen.program.hot_cold import Parts
 from specgen.program.program import Cell, Component, Input
@@ -23,6 +24,14 @@ Moment = Literal["reset", "now", "next"]
 
 MOMENTS: tuple[Moment, ...] = ("reset", "now", "next")
 """All of them, in the order in which they are put together."""
+
+
+_LOOPS: Mapping[Moment, Collection[str]] = {
+    "reset": ("reset_steps",),
+    "now": (),
+    "next": ("repeat", "skip", "reset_steps"),
+}
+"""The kinds of `around` that run statements of a moment several times, or not at all: what they draw is drawn there."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,8 @@ class PhaseRun:
 
     def local_body(self) -> Body:
         """A body for the statements, with paths of its own."""
-        return Body(f"{self.state.bodies[self.moment].path}.{self.place}.{self.phase}")
+        place = self.state.bodies[self.moment].path.removeprefix(f"{self.state.path}.")
+        return self.state.body(f"{place}.{self.place}.{self.phase}", self.moment)
 
 
 class ChainState:
@@ -102,13 +112,14 @@ class ChainState:
         written: the states of policies as these left them to the step, by dotted name.
         constants: the parameters of transforms that are tensors, as inputs, by name; those that are read.
         networks: the networks and the objects that the chain calls, as inputs, by their names.
-        given: what Gymnasium returns of a step, as inputs.
+        begun: what Gymnasium returns of a reset.
+        given: what it returns of a step, as inputs; nothing where the step takes its steps.
         observed: the values that the environment's own function observes.
         learned: the statistics of transforms, as inputs, by name; those that are read.
         statistics: the value of each buffer so far, by the transform's position, the entry, the moment and its name.
         recorded: values that follow from statistics as they were: nobody can compute them again.
         inverse: what turns what the policy wrote into what Gymnasium is given; None where it is given just that.
-        sent: what it gives Gymnasium, by dotted name.
+        sent: what the environment is given, by dotted name; nothing where that is just what the policy wrote.
         acted: how many statements of the step turn what the policy wrote into the environment's actions.
         acting: how many of them come before those that make the actions of a repetition, by the position of the transform.
         skips: the rows in which the chain so far stands still.
@@ -119,10 +130,12 @@ class ChainState:
         self.env = env
         self.path = f"chains.{chain.name}"
         self.views: dict[Moment, dict[str, Symbol]] = {"reset": {}, "now": {}, "next": {}}
+        self.networks: dict[str, Input] = {}
+        self._drawing = {moment: self._numbers(kinds) for moment, kinds in _LOOPS.items()}
         self.bodies: dict[Moment, Body] = {
-            "reset": Body(f"{self.path}.reset"),
-            "now": Body(f"{self.path}.observe"),
-            "next": Body(f"{self.path}.step"),
+            "reset": self.body("reset", "reset"),
+            "now": self.body("observe", "now"),
+            "next": self.body("step", "next"),
         }
         self.cells: list[ChainCell] = []
         self.actions = {
@@ -131,7 +144,7 @@ class ChainState:
         }
         self.written: dict[str, Symbol] = {}
         self.constants: dict[str, Input] = {}
-        self.networks: dict[str, Input] = {}
+        self.begun: list[Symbol] = []
         self.given: list[Input] = []
         self.observed: set[Symbol] = set()
         self.learned: dict[str, Input] = {}
@@ -150,6 +163,36 @@ class ChainState:
         of_env = (replace(one, group=renamed.get(one.group or "", one.group)) for one in self.env.fixed)
         own = (Input(one.symbol(self.path), "param", "params") for one in self.chain.params)
         return (*of_env, *own, *self.constants.values(), *self.networks.values(), *self.learned.values())
+
+    def _numbers(self, kinds: Collection[str]) -> Symbol | None:
+        """What draws random numbers where they are read, in a chain that steps the environment in these ways."""
+        around = (instance.transform.around for instance in self.chain.instances)
+        if not any(one is not None and one.kind in kinds for one in around):
+            return None
+        symbol = Symbol(f"{self.path}.draws", "", Type("record", ()))
+        self.networks["draws"] = Input(symbol, "function", "draws")
+        return symbol
+
+    def body(self, place: str, moment: Moment) -> Body:
+        """A new body for statements at a moment, whose paths begin with `place` below the chain."""
+        return Body(f"{self.path}.{place}", numbers=self._drawing[moment])
+
+    def fork(self) -> ChainState:
+        """The same chain so far: what becomes of one changes nothing of the other."""
+        made = copy(self)
+        made.views = {moment: dict(view) for moment, view in self.views.items()}
+        made.bodies = {moment: body.fork() for moment, body in self.bodies.items()}
+        made.cells, made.skips = list(self.cells), list(self.skips)
+        return made
+
+    def dynamics(self) -> Symbol:
+        """The simulator behind the chain, whose steps its functions take."""
+        for one in (*self.env.fixed, *self.networks.values()):
+            if one.group == "dynamics":
+                return one.symbol
+        symbol = Symbol(f"{self.path}.dynamics", "", Type("record", ()))
+        self.networks["dynamics"] = Input(symbol, "function", "dynamics")
+        return symbol
 
     def see(
         self, name: str, *, reset: Symbol | None = None, now: Symbol | None = None, next: Symbol | None = None

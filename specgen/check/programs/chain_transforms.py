@@ -25,7 +25,7 @@ from specgen.check.transforms.networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.symbols import Key
-from specgen.program.program import Cell, Input
+from specgen.program.program import Call, Cell, Input
 from specgen.program.walk import known, read, store
 
 
@@ -117,7 +117,7 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
     """Add the environment's actions from what the policy wrote, last transform first."""
     current = dict(state.actions)
     for instance in reversed(state.chain.instances):
-        taken = dict(current)
+        taken, before = dict(current), len(body.statements)
         for index, row in enumerate(instance.inverse_rows):
             if instance.transform.python is not None:
                 place = f"transforms[{instance.position}].{index}.inverse"
@@ -125,7 +125,10 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
                 current |= {entry.dotted: given[role] for role, entry in row.inputs.items()}
                 continue
             current |= _acted(state, body, instance, index, "inverse", taken)
-        if instance.transform.phase("action"):
+        if any(isinstance(one, Call) and one.callee.draw is not None for one in body.statements[before:]):
+            state.acting[instance.position] = before  # a repetition draws again
+        around = instance.transform.around
+        if around is not None and around.kind == "repeat" and instance.transform.phase("action"):
             state.acting[instance.position] = len(body.statements)
             for index in range(len(instance.inverse_rows)):
                 current |= _acted(state, body, instance, index, "action", taken)
@@ -142,7 +145,8 @@ def _acted(
 ) -> dict[str, Symbol]:
     """Add what a phase makes of what the policy wrote, `taken`; the environment's actions, by dotted name."""
     row, origin = instance.inverse_rows[index], f"{state.path}.transforms[{instance.position}]"
-    local = Body(f"{body.path}.transforms[{instance.position}].{index}.{phase}")
+    path = f"{body.path}.transforms[{instance.position}].{index}.{phase}"
+    local = Body(path, numbers=body.numbers)
     bind_parameters(state, local, instance)
     _bind_tables(state, local, row)
     for name, written in row.outputs.items():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from specgen.check.chains.model import Instance
 from specgen.check.model import Entry
-from specgen.check.programs.body import Body
-from specgen.check.programs.chain_state import ChainState
+from specgen.check.programs.chain_state import ChainState, Moment
 from specgen.check.programs.chain_transforms import bind_name, bind_parameters
+from specgen.check.programs.env import NOT_DONE
 from specgen.check.transforms.model import Phase
 from specgen.expr import Symbol, Typed
-from specgen.program.program import Statement
-from specgen.program.walk import read, rewritten
+from specgen.program.cut import cut
+from specgen.program.fold import fold
+from specgen.program.program import Input, Output, Program, Statement
+from specgen.program.stored import tidy
+from specgen.program.walk import read, reads, rewritten, targets
 from specgen.values import replace
 
 
@@ -55,6 +58,36 @@ def copied(
     return [rewritten(statement, values, renamed) for statement in statements]
 
 
+def copy_of(symbol: Symbol) -> Typed:
+    """A tensor like another, with memory of its own: nobody who changes one in place changes both."""
+    return Typed("copy", symbol.type, symbol.interval, (read(symbol),))
+
+
+def as_printed(
+    state: ChainState,
+    name: str,
+    body: Iterable[Statement],
+    outputs: Iterable[Output],
+) -> Program:
+    """Statements of a region as they are printed: a program of what they read, and of nothing that no output needs.
+
+    Args:
+        state: the chain, which knows what is fixed.
+        name: of the program.
+        body: the statements.
+        outputs: what is read of them.
+    """
+    body, outputs = tuple(body), tuple(outputs)
+    found = dict.fromkeys(symbol for statement in body for symbol in reads(statement))
+    found |= dict.fromkeys(output.symbol for output in outputs)
+    fixed = [one for one in state.fixed if one.symbol in found]
+    made = {target for statement in body for target in targets(statement)}
+    others = found.keys() - made - {one.symbol for one in fixed}
+    inputs = [Input(one, "param" if one.type.python else "data") for one in found if one in others]
+    inputs = [NOT_DONE if one.symbol == NOT_DONE.symbol else one for one in inputs]
+    return tidy(fold(cut(Program(name, (*fixed, *inputs), body, outputs), outputs)))
+
+
 def around_part(
     state: ChainState,
     instance: Instance,
@@ -62,6 +95,7 @@ def around_part(
     index: int,
     after: Mapping[str, Symbol] = {},
     given: Mapping[str, Symbol] = {},
+    moment: Moment = "now",
 ) -> tuple[list[Statement], dict[str, Typed]]:
     """A part of `around` in one row of its transform: its statements, and the values of its targets.
 
@@ -72,12 +106,15 @@ def around_part(
         index: the number of the row.
         after: what `next.` names stand for, by key.
         given: what other names stand for.
+        moment: when names without `next.` are read.
     """
-    row, path = instance.rows[index], f"{state.path}.transforms[{instance.position}].{phase}{index}"
-    local = Body(path)
+    row = instance.rows[index]
+    local = state.body(
+        f"transforms[{instance.position}].{phase}{index}", "next" if moment == "now" else moment
+    )
     bind_parameters(state, local, instance)
     for name, entry in row.inputs.items():
-        bind_name(local, row, phase, name, state.views["now"].get(entry.dotted))
+        bind_name(local, row, phase, name, state.views[moment].get(entry.dotted))
         bind_name(local, row, phase, f"next.{name}", after.get(entry.dotted))
     for name, symbol in given.items():
         bind_name(local, row, phase, name, symbol)

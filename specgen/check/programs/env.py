@@ -287,6 +287,11 @@ def either(one: Symbol, other: Symbol, type: Type = COLUMN) -> Typed:
     return Typed("or", type, full("bool"), (read(one), read(other)), builtin=TABLE["or"])
 
 
+def negated(flag: Symbol) -> Typed:
+    """`not flag`, of a stored flag."""
+    return Typed("not", flag.type, full("bool"), (read(flag),), builtin=TABLE["not"])
+
+
 def _fixed(env: CheckedEnv) -> tuple[Input, ...]:
     """Parameters and constants."""
     params = (Input(env.symbols[f"params.{param.name}"], "param", "params") for param in env.params)

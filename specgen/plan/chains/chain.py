@@ -117,6 +117,7 @@ class _Planner:
             },
         )
         drawn = parts.inverse is not None and any(one.kind == "draw" for one in parts.inverse.inputs)
+        drawn = drawn or any(one.group == "draws" for one in parts.advance.inputs)
         single = len(env.env.observation) == 1
         one_by_one = env.env.gymnasium is not None and single and not self._steps_gymnasium
         # numbers for actions are drawn step by step, and what a policy writes is known at each step only
@@ -207,6 +208,7 @@ class _Planner:
         env = self.env.env
         annotations = {
             "params": named(f"{self.chain.name if self.chain.params else env.name}Params"),
+            "draws": using("Draws", "Draws"),
             "env_params": named(f"{env.name}Params"),
             "env_consts": named(f"{env.name}Consts"),
             "constants": named(f"{env.name}Constants"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.code import Code, named
-from specgen.expr.symbols import Key
+from specgen.expr.symbols import Key, in_spec_order
 from specgen.plan.docs import env_doc, init_doc
 from specgen.plan.envs.model import (
     ConstsPlan,
@@ -154,13 +154,7 @@ def _call(
 
 def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
     """How `_advance` reads each action: they come in the order of the spec, where the keys of a group are together."""
-    firsts: dict[Key, int] = {}
-    keys = list(keys)
-    for index, key in enumerate(keys):
-        for end in range(1, len(key) + 1):
-            firsts.setdefault(key[:end], index)
-    order = sorted(keys, key=lambda key: [firsts[key[:end]] for end in range(1, len(key) + 1)])
-    return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
+    return {dotted(key): f"actions[{index}]" for index, key in enumerate(in_spec_order(keys))}
 
 
 def _picture(own: EnvInterface, interface: EnvInterface) -> PicturePlan | None:

@@ -19,6 +19,7 @@ from specgen_runtime.envs.in_place import is_borrowed
 from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.specs.values import to_spec_array
+from specgen_runtime.typing import NestedKey
 
 __all__ = ["PythonDynamics", "SimulatorDynamics", "VectorDynamics"]
 
@@ -52,6 +53,7 @@ class PythonDynamics(Generic[P]):
         self.python = python
         self.check_domains = check_domains
         self._on_reset, self._on_step = methods
+        self._actions = specs.action
         self._reset_fields = fields_of(self._on_reset.record, specs)
         self._step_fields = fields_of(self._on_step.record, specs)
         self._generator = generator
@@ -219,6 +221,11 @@ class SimulatorDynamics(PythonDynamics[P]):
         self._seed = before._seed
         if before._episode_params is not None:
             self._episode_params = _copies(before._episode_params, self._generator.device)
+
+    def rand_action(self, key: NestedKey) -> Tensor:
+        """A random action of the environment, by torch's global generator."""
+        action: Tensor = self._actions[key].rand()
+        return action
 
     def episode_params(self) -> Any:
         """The record of the parameters of this episode, in memory of its own.

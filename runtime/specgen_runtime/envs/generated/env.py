@@ -23,6 +23,7 @@ from torch import Tensor
 from specgen_runtime.envs.base import D, EnvBase, S
 from specgen_runtime.envs.data_checks import check_entries
 from specgen_runtime.envs.done import refuse_meta
+from specgen_runtime.envs.generated.draws import DrawsNumbers
 from specgen_runtime.envs.generated.parameters import HoldsParams, ReadParam, moved_params, per_env_param
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
@@ -43,7 +44,7 @@ from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 __all__ = ["GeneratedEnv"]
 
 
-class GeneratedEnv(HoldsParams, EnvBase[D, S]):
+class GeneratedEnv(HoldsParams, DrawsNumbers, EnvBase[D, S]):
     """Base of generated environments.
 
     The constructor of a subclass calls `super().__init__(batch_size=..., device=...)`, sets its parameters and
@@ -143,7 +144,7 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
         """All entries of `"next"`, for any leading dimensions, nested keys as dicts; here `_root_entries` of Next."""
         return self._root_entries(next_)
 
-    # what a generated class is written with: parameters, and random numbers
+    # what a generated class is written with: parameters
 
     _float = ReadParam(float_param)
     _int = ReadParam(int_param)
@@ -155,34 +156,6 @@ class GeneratedEnv(HoldsParams, EnvBase[D, S]):
         """A parameter that differs between environments, `(*batch_size, *dims)`; see `per_env_param`."""
         self._read_params[name] = (per_env_param, limits)
         return per_env_param(name, value, (*self._batch_size, *dims), dtype, self._device, **limits)
-
-    def _begin_draws(self, seed: int, device: torch.device | None) -> None:
-        """Make the environment's own generator, for numbers on a device."""
-        self._draws_on = device if device is not None else torch.get_default_device()
-        # the meta device has no generator, and needs none
-        place = torch.device("cpu") if self._draws_on.type == "meta" else self._draws_on
-        self._generator = torch.Generator(device=place).manual_seed(seed)
-
-    def _source(self) -> torch.Generator | None:
-        """The generator to draw from; compiled code draws from torch's, as `torch.compile` knows no other."""
-        return None if torch.compiler.is_compiling() else self._generator
-
-    def _uniform(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-        """Uniform numbers in [0, 1) of shape `(*batch_size, *dims)`."""
-        shape = (*self._batch_size, *dims)
-        return torch.rand(shape, dtype=dtype, device=self._draws_on, generator=self._source())
-
-    def _normal(self, dims: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> Tensor:
-        """Standard normal numbers of shape `(*batch_size, *dims)`."""
-        shape = (*self._batch_size, *dims)
-        return torch.randn(shape, dtype=dtype, device=self._draws_on, generator=self._source())
-
-    def _randint(
-        self, low: int, high: int, dims: Sequence[int] = (), dtype: torch.dtype = torch.int64
-    ) -> Tensor:
-        """Integers from `low` to `high - 1` of shape `(*batch_size, *dims)`."""
-        shape = (*self._batch_size, *dims)
-        return torch.randint(low, high, shape, dtype=dtype, device=self._draws_on, generator=self._source())
 
     # specs and seeds
 

@@ -7,18 +7,38 @@ from typing import Any
 
 from torch import Tensor
 
+from specgen_runtime.specs import Composite
+from specgen_runtime.typing import NestedKey
+
 __all__ = ["GymDynamics"]
 
 
 class GymDynamics:
-    """The steps of a Gymnasium environment, for a function that takes several of them as one.
+    """The steps of a Gymnasium environment, for a function that takes several of them as one, or some after a reset.
 
     Args:
         step: takes one step; see `GeneratedGymEnv._gym_step`.
+        reset: starts an episode; see `GeneratedGymEnv._gym_reset`.
+        actions: the spec of its actions.
     """
 
-    def __init__(self, step: Callable[..., tuple[Any, Tensor, Tensor, Tensor]]) -> None:
-        self._step = step
+    def __init__(
+        self,
+        step: Callable[..., tuple[Any, Tensor, Tensor, Tensor]],
+        reset: Callable[[], Any],
+        actions: Composite,
+    ) -> None:
+        self._step, self._reset, self._actions = step, reset, actions
+
+    def reset(self) -> tuple[Tensor, ...]:
+        """Start a new episode: the observations as declared, in the order of their specs."""
+        observation = self._reset()
+        return observation if isinstance(observation, tuple) else (observation,)
+
+    def rand_action(self, key: NestedKey) -> Tensor:
+        """A random action of the environment, by torch's global generator."""
+        action: Tensor = self._actions[key].rand()
+        return action
 
     def step(self, *actions: Tensor) -> tuple[Tensor, ...]:
         """Take a step.

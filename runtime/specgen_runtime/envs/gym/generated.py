@@ -210,8 +210,8 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     @property
     def dynamics(self) -> GymDynamics:
-        """What the functions of a chain step that takes several of Gymnasium's steps as one."""
-        return GymDynamics(self._gym_step)
+        """What the functions of a chain step that takes several of Gymnasium's steps as one, or some after a reset."""
+        return GymDynamics(self._gym_step, self._gym_reset, (self._env_specs() or self._specs()).action)
 
     # steps of NumPy's
 
