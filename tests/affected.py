@@ -37,6 +37,9 @@ READ_BY_NAME = (
 ALWAYS = "tests/layout/"
 """Tests of all files as files."""
 
+OF_ALL_TESTS = "tests/conftest.py"
+"""What it names in texts it looks up among the modules that a test has imported itself: no test depends on more by it."""
+
 IMPORTING = {
     ("tests.support", "imported"): ("specgen_runtime.envs", "specgen_runtime.objectives"),
     ("tests.python_processes", "run_python"): ("specgen_runtime",),
@@ -120,7 +123,8 @@ class Imports:
                     for generated in IMPORTING.get((module, name), ()):
                         yield from self._file(generated)
         if path.startswith("tests/"):
-            yield from self._named_by(path)
+            if path != OF_ALL_TESTS:
+                yield from self._named_by(path)
             for folder in PurePosixPath(path).parents:
                 yield from self._file(".".join((*folder.parts, "conftest")))
 
@@ -193,7 +197,7 @@ def affected_tests(root: Path, changed: Collection[str]) -> list[tuple[str, int]
     beginnings: dict[str, int] = {}
     for path in changed:
         owners = {path} if path in known else readers_of(path, imports)
-        if owners is None or path == "tests/conftest.py":
+        if owners is None or path == OF_ALL_TESTS:
             return [(test, 0) for test in tests]
         beginnings |= dict.fromkeys(owners, 0)
     distances = imports.distances(beginnings)

@@ -73,10 +73,8 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 
     Processes that tests start inherit no options that other tests, or TorchRL, have set.
     """
-    if "tensordict" in sys.modules:
-        from specgen_runtime.envs.batched.pool import clear_unset_options
-
-        clear_unset_options()
+    if "specgen_runtime.envs.batched.pool" in sys.modules:
+        sys.modules["specgen_runtime.envs.batched.pool"].clear_unset_options()
     if "tests.support" in sys.modules:
         sys.modules["tests.support"].assert_pending_names_resolve(more_than=0 if nextitem is None else 100)
 
@@ -99,7 +97,7 @@ def pytest_collection() -> Iterator[None]:
 def _first_to_compile() -> Iterator[None]:
     """In a fresh clone the first worker looks for tests alone: the others find all modules compiled, asserts included."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
-    last = Path(cache_from_source(Path(__file__).parent / "typing" / "checkers.py"))
+    last = Path(cache_from_source(Path(__file__).parent / "typing/checkers.py"))
     if worker is None or "QUICK_UNTIL" in os.environ or sys.dont_write_bytecode or last.exists():
         yield
         return

@@ -24,7 +24,7 @@ FILES = {
     "generated/specgen_std/__init__.py": "",
     "generated/specgen_std/chains.py": "from specgen_runtime.envs import Env\n",
     "docs/page.md": "`specgen_std.chains`",
-    "tests/conftest.py": "",
+    "tests/conftest.py": 'MODULE, FOLDER = "specgen_runtime.envs", "docs"\n',
     "tests/helpers.py": 'from specgen import show\nFOLDER = "cases"\n',
     "tests/cases/one/main.yaml": "",
     "tests/test_parse.py": 'from specgen import parse\n"""specgen_runtime.envs"""\n',
@@ -134,3 +134,16 @@ def test_a_cache_of_another_form_is_made_anew(checkout: Path, kept: str) -> None
     cache.write_text(kept.replace("RULES", rules).replace("DIGEST", digest), encoding="utf-8")
     assert affected_tests(checkout, ["specgen/show.py"]) == before
     assert json.loads(cache.read_text(encoding="utf-8"))["rules"] == rules
+
+
+def test_most_changes_leave_most_tests_alone() -> None:
+    """Of this repository: what all tests share reaches little, or each change would choose all of them."""
+    root = Path(__file__).resolve().parents[2]
+    every = len(affected_tests(root, ["pyproject.toml"]))
+    for path in (
+        "runtime/specgen_runtime/data/replay_buffer.py",
+        "specgen/check/pipelines/groups.py",
+        "generated/specgen_std/losses/dqn.py",
+        "README.md",
+    ):
+        assert len(affected_tests(root, [path])) < every / 2, path
