@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.cpp_builder
+from specgen_runtime.modules import TanhNormal, TruncatedNormal
 from specgen_runtime.training import Adam, Backward, NotCompiledError, check_compiler, clip_grad_norm_
 from tensordict import TensorDict
 from torch import Tensor, nn
@@ -123,3 +124,23 @@ def test_a_compiler_that_is_there() -> None:
     check_compiler("compile", True, CPU)
     with pytest.raises(TypeError, match="compile must be a truth value"):
         check_compiler("compile", "yes", CPU)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [TanhNormal, TruncatedNormal])
+def test_draws_of_a_distribution_that_is_made_in_the_graph(
+    kind: type[torch.distributions.Distribution],
+) -> None:
+    def scored(weights: Weights, data: TensorDict) -> tuple[Tensor, TensorDict]:
+        policy: Any = kind(weights.one, weights.other.exp(), low=-1.0, high=1.0)
+        action = policy.sample((2,))
+        loss = -(policy.log_prob(action) * data["x"].sum(-1)).mean()
+        return loss, TensorDict({"loss": loss, "action": action})
+
+    data, outputs, weights = TensorDict({"x": torch.ones(3, 4)}), [], [Weights(), Weights()]
+    for one, compiled in zip(weights, (False, True), strict=True):
+        backward = Backward(scored, [Adam(one.parameters())], compiled=compiled)
+        torch.manual_seed(3)
+        outputs.append(backward(one, data))
+    torch.testing.assert_close(outputs[1]["action"], outputs[0]["action"])
+    torch.testing.assert_close(outputs[1]["loss"], outputs[0]["loss"].detach())
+    torch.testing.assert_close(weights[1].one.grad, weights[0].one.grad)

@@ -208,10 +208,10 @@ class TanhNormal(TransformedDistribution):
         self._last_draw = _Draw(action, latent, noise)
         return action
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions without gradients, shape ``(*sample_shape, *batch, *event)``."""
-        return self.rsample(sample_shape)
+        with torch.no_grad():  # a decorated method of what is made in a graph can't be compiled
+            return self.rsample(sample_shape)
 
     def rsample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """Actions and their log-probabilities, both depending on the parameters through the ``x`` that was drawn.
@@ -269,7 +269,6 @@ class TanhNormal(TransformedDistribution):
         """
         raise NotImplementedError("TanhNormal has no mean in closed form; use sample((n,)).mean(0)")
 
-    @torch.no_grad()
     def get_mode(self) -> Tensor:
         """The most likely action, without gradients.
 
@@ -279,11 +278,12 @@ class TanhNormal(TransformedDistribution):
         Returns:
             Shape ``(*batch, *event)``.
         """
-        side = torch.where(self.loc < 0, -1.0, 1.0).to(self.loc.dtype)
-        loc, spread = self.loc.abs(), 2 * self.scale**2
-        x = loc + spread
-        for _ in range(_NEWTON_STEPS):
-            y = x.tanh()
-            slope = (1 - spread * (1 - y**2)).clamp_min(torch.finfo(x.dtype).eps)
-            x = torch.maximum(x - (x - loc - spread * y) / slope, loc)
-        return self._interval.into(side * x)
+        with torch.no_grad():
+            side = torch.where(self.loc < 0, -1.0, 1.0).to(self.loc.dtype)
+            loc, spread = self.loc.abs(), 2 * self.scale**2
+            x = loc + spread
+            for _ in range(_NEWTON_STEPS):
+                y = x.tanh()
+                slope = (1 - spread * (1 - y**2)).clamp_min(torch.finfo(x.dtype).eps)
+                x = torch.maximum(x - (x - loc - spread * y) / slope, loc)
+            return self._interval.into(side * x)

@@ -76,10 +76,10 @@ class Delta(Distribution):
         """The action, shape ``(*sample_shape, *batch, *event)``."""
         return self.param.expand(*sample_shape, *self.param.shape)
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The action without gradients, shape ``(*sample_shape, *batch, *event)``."""
-        return self.rsample(sample_shape)
+        with torch.no_grad():
+            return self.rsample(sample_shape)
 
     @property
     def mode(self) -> Tensor:
@@ -193,10 +193,10 @@ class TanhDelta(TransformedDistribution):
         """The action, shape ``(*sample_shape, *batch, *event)``."""
         return self.mode.expand(*sample_shape, *self._extended_shape())
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The action without gradients, shape ``(*sample_shape, *batch, *event)``."""
-        return self.rsample(sample_shape)
+        with torch.no_grad():
+            return self.rsample(sample_shape)
 
     @property
     def mode(self) -> Tensor:

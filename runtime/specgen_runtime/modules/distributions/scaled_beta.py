@@ -114,10 +114,10 @@ class ScaledBeta(Distribution):
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, n)``."""
         return self._stretched(self._away_from_bounds(self._beta.rsample(torch.Size(sample_shape))))
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions without gradients, shape ``(*sample_shape, *batch, n)``."""
-        return self.rsample(sample_shape)
+        with torch.no_grad():
+            return self.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of actions, one number for each; minus infinity outside of the interval."""

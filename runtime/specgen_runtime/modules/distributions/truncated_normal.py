@@ -117,10 +117,10 @@ class TruncatedNormal(Distribution):
         """In the dtype of the parameters, without what rounding puts outside of the interval."""
         return clamp_value(value.to(self.loc.dtype), self.low, self.high)
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions without gradients, shape ``(*sample_shape, *batch, n)``."""
-        return self.rsample(sample_shape)
+        with torch.no_grad():
+            return self.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of actions, one number for each; minus infinity outside of the interval."""
