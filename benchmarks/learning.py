@@ -77,7 +77,7 @@ def measure(template: Template, arm: str, seed: int, folder: Path, recorded: str
     if folder.exists():
         raise FileExistsError(f"{folder} holds a training that did not end: remove it")
     config = replace(template.config(), seed=seed, checkpoint_every=10**9)
-    if template.over == "updates":
+    if hasattr(config, "recorded"):
         config = replace(config, recorded=recorded)
     clock = Clock()
     if arm == STABLE_BASELINES3:

@@ -15,6 +15,7 @@ from specgen_std.pipelines import (
     c51_cartpole,
     cql_pendulum,
     ddpg_pendulum,
+    ddpg_pendulum_recorded,
     discrete_sac_frozen_lake,
     dqn_bit_flip,
     dqn_cartpole,
@@ -22,7 +23,9 @@ from specgen_std.pipelines import (
     iql_pendulum,
     mappo_tag,
     ppo_cartpole,
+    ppo_cartpole_gym,
     ppo_pendulum,
+    ppo_pendulum_gru,
     ppo_rnd_mountain_car,
     ppo_taxi,
     qrdqn_cartpole,
@@ -259,5 +262,8 @@ TEMPLATES = {
         Template(dqn_cartpole_gru),
         Template(dqn_bit_flip),
         Template(ppo_rnd_mountain_car),
+        Template(ppo_pendulum_gru),
+        Template(ppo_cartpole_gym),
+        Template(ddpg_pendulum_recorded),
     )
 }
