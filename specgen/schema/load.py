@@ -368,6 +368,7 @@ def _expected(error: Any) -> str:
 
 def describe(node: Node | None, value: object) -> str:
     """A node in plain words: ``text "4"``, ``the number 4``, ``a list``."""
+    value = node.value if isinstance(node, Scalar) else value
     match node:
         case Mapping():
             return "a mapping"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from specgen.schema.chain import Chain
 from specgen.schema.chat import Reward
@@ -17,6 +17,11 @@ from specgen.schema.pipeline import Pipeline
 from specgen.schema.transform import Transform
 
 
+def _version(value: object) -> object:
+    """A value that is not taken for 1 because it equals it, as `true` and 1.0 do."""
+    return value if type(value) is int else str(value)
+
+
 class Module(Declaration):
     """The top level of the language.
 
@@ -25,7 +30,7 @@ class Module(Declaration):
         schema = Module(envs={"Pendulum": Env(state={"th": "float32"}, ...)})
     """
 
-    specgen: Literal[1] = 1
+    specgen: Annotated[Literal[1], BeforeValidator(_version)] = 1
     doc: str = ""
     import_: list[str] = Field(default_factory=list, alias="import")
     consts: dict[str, Const] = Field(default_factory=dict)

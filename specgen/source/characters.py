@@ -50,7 +50,7 @@ def without_refused(source: FileText, sink: Sink) -> str:
     """
     if refused_in(source.text) is None:
         return source.text
-    returned = False
+    returned = wide = False
     for count, match in enumerate(_REFUSED.finditer(source.text)):
         if count == _MOST_REPORTED:
             break
@@ -58,6 +58,10 @@ def without_refused(source: FileText, sink: Sink) -> str:
         if match.group() == "\r":
             # A file of old line ends has one at each line.
             returned = returned or _returned(span, sink)
+            continue
+        if match.group() == "\0":
+            # Between all characters of a text in UTF-16, and anywhere in what is no text.
+            wide = wide or _wide(span, sink)
             continue
         sink.add(refused(match.group()[0], span, "is not allowed in a schema file"))
     return _REFUSED.sub("_", source.text)
@@ -67,6 +71,12 @@ def _returned(span: Span, sink: Sink) -> bool:
     message = "a line ends with a carriage return alone"
     help = "save the file with line feeds (LF), as editors for Unix do, or with both (CRLF)"
     sink.add(CHARACTER.at(span, message, help=help))
+    return True
+
+
+def _wide(span: Span, sink: Sink) -> bool:
+    message = "U+0000 (control character) is not allowed in a schema file: this one is UTF-16, or no text"
+    sink.add(CHARACTER.at(span, message, help="save the file as UTF-8"))
     return True
 
 

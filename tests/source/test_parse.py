@@ -302,3 +302,8 @@ def test_without_libyaml_the_same_is_refused(case: str, monkeypatch: pytest.Monk
     monkeypatch.setattr("specgen.source.compose._LOADER", yaml.SafeLoader)
     text, expected = CASES[case]
     assert places(text) == expected
+
+
+def test_a_text_in_utf_16_is_one_mistake() -> None:
+    _, found = read("specgen: 1\nenvs: {}\n".encode("utf-16-le").decode("utf-8"))
+    assert [(item.code, item.help) for item in found] == [("SG012", "save the file as UTF-8")]

@@ -61,6 +61,8 @@ class TrainingConfig:
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
+    compile: bool = False
+    """whether torch compiles the loss and its gradients, which takes seconds at the first update"""
 
     def __post_init__(self) -> None:
         float_param("heavy", self.heavy, above=0, at_most=3)
@@ -102,6 +104,7 @@ class Training(PipelineParts):
     def __init__(self, config: TrainingConfig | None = None) -> None:
         config = TrainingConfig() if config is None else config
         self.device = available_device("device", config.device)
+        check_compiler("compile", config.compile, self.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
         self.env: EnvBase[SlideTrainData, Any] = SlideTrain(
