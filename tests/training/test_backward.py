@@ -59,7 +59,7 @@ def test_gradients_draws_and_what_is_written() -> None:
     assert weights.one.grad.data_ptr() != weights.other.grad.data_ptr()
     assert weights.unread.grad is None
     assert not outputs["loss"].requires_grad
-    # the same by hand: a loss draws from its generator itself where it is not compiled
+    # the same by hand
     peer, same = Weights(), TensorDict({"x": torch.ones(3, 4)})
     torch.manual_seed(5)
     optimizer = Adam(peer.parameters(), lr=0.1)
@@ -92,6 +92,65 @@ def test_what_decides_by_values_is_no_graph() -> None:
         NotCompiledError, match=r"torch can't compile the loss and its gradients: .*`compile`"
     ):
         backward(weights, TensorDict({"x": torch.ones(3, 4)}))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_draws_of_any_function_are_from_the_generator(compiled: bool) -> None:
+    weights, before = Weights(), torch.get_rng_state()
+    backward = Backward(
+        loss_of,
+        [Adam(weights.parameters())],
+        generator=torch.Generator().manual_seed(5),
+        compiled=compiled,
+    )
+    outputs = backward(weights, TensorDict({"x": torch.ones(3, 4)}))
+    assert torch.equal(outputs["noise"], torch.randn(3, 4, generator=torch.Generator().manual_seed(5)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_frozen_parameters_get_no_gradients(compiled: bool) -> None:
+    weights = Weights()
+    weights.other.requires_grad_(False).grad = torch.ones(3, 4)
+    backward = Backward(loss_of, [Adam(weights.parameters())], compiled=compiled)
+    backward(weights, TensorDict({"x": torch.ones(3, 4)}))
+    assert weights.one.grad is not None
+    assert weights.other.grad is None
+
+
+def raising(weights: Weights, data: TensorDict) -> tuple[Tensor, TensorDict]:
+    raise ValueError("rows of another game")
+
+
+def of_other_sizes(weights: Weights, data: TensorDict) -> tuple[Tensor, TensorDict]:
+    return (data["x"] @ weights.one).sum(), data
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (raising, r"it raises ValueError\('rows of another game'\);"),
+        (of_other_sizes, r"it raises RuntimeError\('a and b must have .*\[3, 4\] X \[3, 4\]"),
+    ],
+)
+def test_what_a_compiled_function_raises_is_told(function: Any, why: str) -> None:
+    weights = Weights()
+    backward = Backward(function, [Adam(weights.parameters())], compiled=True)
+    with pytest.raises(NotCompiledError, match=rf"gradients: {why}"):
+        backward(weights, TensorDict({"x": torch.ones(3, 4)}))
+
+
+def test_more_graphs_than_torch_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 1)
+    weights = Weights()
+    backward = Backward(
+        lambda rows: (weights.one.sum() * rows.sum(), TensorDict({})),
+        [Adam(weights.parameters())],
+        compiled=True,
+    )
+    backward(torch.ones(2))
+    with pytest.raises(NotCompiledError, match=r"it has 1 graphs, .* for data of other shapes"):
+        backward(torch.ones(3))
 
 
 def test_errors_of_the_function_are_as_they_are() -> None:

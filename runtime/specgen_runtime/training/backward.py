@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -35,7 +36,7 @@ class Backward(Generic[P, OutputT]):
 
     Args:
         function: from what it is called with to the loss, a scalar, and what is returned besides.
-        optimizers: whose parameters get gradients: None where the loss does not depend on one.
+        optimizers: whose parameters get gradients: None where the loss does not depend on one, or one is frozen.
         generator: what the loss draws from; None for torch's default generator.
         compiled: whether torch compiles it, at the first call, and where a shape is new.
     """
@@ -64,9 +65,9 @@ class Backward(Generic[P, OutputT]):
             NotCompiledError: torch can't compile the function, or not on this machine.
         """
         if self._graph is None:
-            loss, outputs = self.function(*args, **kwargs)
-            for optimizer in self.optimizers:
-                optimizer.zero_grad()
+            with drawing_from(self.generator):
+                loss, outputs = self.function(*args, **kwargs)
+            self._zero_grad()
             torch.autograd.backward(loss)
             return outputs
         parameters = [
@@ -74,6 +75,7 @@ class Backward(Generic[P, OutputT]):
             for optimizer in self.optimizers
             for group in optimizer.param_groups
             for parameter in group["params"]
+            if parameter.requires_grad  # others are frozen
         ]
         try:
             with drawing_from(self.generator):  # a graph can't change to another generator
@@ -82,8 +84,13 @@ class Backward(Generic[P, OutputT]):
             if isinstance(error, _not_compiled()):
                 raise NotCompiledError(_told(error)) from error
             raise
+        self._zero_grad()
         _write(parameters, gradients)
         return outputs
+
+    def _zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
 
 
 def check_compiler(name: str, value: bool, device: torch.device) -> None:
@@ -162,11 +169,29 @@ def _not_compiled() -> tuple[type[Exception], ...]:
     return exc.TorchDynamoException, exc.FailOnRecompileLimitHit
 
 
+_REASONS = (
+    (r"raised exception (.+)", "it raises {}"),  # by the function itself
+    (r": got (\w+\(.+\))", "it raises {}"),  # by torch, for what it is given
+    (r"Explanation: (.+)", "{}"),
+    (r"raised:\n(.+)", "{}"),  # by what makes the code
+    (r"(.+)", "{}"),
+)
+"""Where what torch says of an error has the reason, and how that is told."""
+
+
 def _told(error: Exception) -> str:
     """Why something can't be compiled, in a line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    why = next(
-        (line for line in lines if line.startswith("Explanation:")), lines[0] if lines else repr(error)
-    )
-    why = why.removeprefix("Explanation:").strip().rstrip(".")
+    from torch._dynamo import config, exc
+
+    why = repr(error)
+    if isinstance(error, exc.FailOnRecompileLimitHit):
+        why = (
+            f"it has {config.recompile_limit} graphs, the most that torch keeps, each for data of other shapes,"
+            " or other numbers and flags beside them"
+        )
+    else:
+        for pattern, text in _REASONS:
+            if (found := re.search(pattern, str(error))) is not None:
+                why = text.format(found[1].strip().rstrip("."))
+                break
     return f"torch can't compile the loss and its gradients: {why}; train without `compile`"
