@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -73,3 +74,22 @@ def test_in_a_process_that_is_spawned() -> None:
 def test_rows_in_files_are_not_sent() -> None:
     with pytest.raises(TypeError, match="can't be pickled: save the buffer with `dumps`"):
         pickle.dumps(made(LazyMemmapStorage))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="nothing is forked here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_in_a_process_that_is_forked() -> None:
+    """It has no thread, and makes what the thread had begun."""
+    buffer = made(prefetch=2)
+    begun = buffer._samples._begun
+    begun[1] = begun[1]._replace(sample=Future())  # the thread is not done with it, and is not there
+    context = multiprocessing.get_context("fork")
+    found = context.Queue()
+    process = context.Process(target=send_drawn, args=(buffer, found))
+    process.start()
+    try:
+        wanted = drawn(made(prefetch=2))
+        assert found.get(timeout=60) == wanted
+    finally:
+        process.kill()
+        process.join()

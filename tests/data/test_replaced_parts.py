@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import pytest
 import specgen_runtime.data as ours
@@ -101,3 +102,25 @@ def test_next() -> None:
     ]
     buffer.next()
     assert numbers(pickle.loads(pickle.dumps(buffer)).next()) == [4, 5, 6, 7]
+    buffer.next()
+    resumed = ReplayBuffer(
+        storage=LazyTensorStorage(20), sampler=SamplerWithoutReplacement(shuffle=False), batch_size=4
+    )
+    resumed.load_state_dict(buffer.state_dict())
+    for one in (resumed, pickle.loads(pickle.dumps(buffer))):
+        assert one.next() is None
+        assert numbers(one.next()) == [0, 1, 2, 3]
+    buffer.set_sampler(SamplerWithoutReplacement(shuffle=False))
+    assert numbers(buffer.next()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_prefetched_samples_of_another_size_are_not_given(size: int | None) -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(20), batch_size=4, prefetch=2)
+    buffer.extend(transitions(8))
+    buffer.sample()
+    resumed = ReplayBuffer(storage=LazyTensorStorage(20), batch_size=size)
+    resumed.load_state_dict(buffer.state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a number that is not the buffer's
+        assert [len(resumed.sample(5)) for _ in range(3)] == [5, 5, 5]

@@ -171,12 +171,23 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         KeyError,
         "no '_alpha', which a PrioritizedSampler goes on with: load it into a buffer of the same parts",
     ),
+    "tensors behind a transform": (
+        lambda: _numbers().append_transform(lambda data: data)[:2],
+        TypeError,
+        "transforms read entries by their key, and this replay buffer holds Tensors: use tensordicts",
+    ),
     "text has no trajectories": (
         lambda: _texts().sample(),
         KeyError,
         r"none of \('collector', 'traj_ids'\), 'episode', \('next', 'done'\)",
     ),
 }
+
+
+def _numbers() -> ReplayBuffer:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(10))
+    buffer.extend(torch.arange(4.0))
+    return buffer
 
 
 def _texts() -> ReplayBuffer:

@@ -83,7 +83,6 @@ class ReplayBuffer:
         self.dim_extend = self.storage.ndim - 1 if dim_extend is None else dim_extend
         self._collate_fn = collate_fn
         self._samples = Samples(self.transform, batch_size, prefetch or 0, pin_memory)
-        self._pass_ended = False  # by the sample that `next` gave
         self._check_sampler(self.sampler)
         self.set_rng(generator)
         if transform is not None:
@@ -288,11 +287,11 @@ class ReplayBuffer:
 
     def next(self) -> Any:
         """The next sample, as iterating over the buffer gives it; None behind the last one, and then from the first on again."""
-        if self._pass_ended:
-            self._pass_ended = False
+        if self._samples.pass_ended:
+            self._samples.pass_ended = False
             return None
         result = self._samples.next(self._draw)
-        self._pass_ended = result.last
+        self._samples.pass_ended = result.last
         return self._finished(result)
 
     def _draw(self, batch_size: int) -> Drawing:

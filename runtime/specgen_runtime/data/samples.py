@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -50,6 +52,20 @@ class Drawing(NamedTuple):
     last: bool
 
 
+class _Begun(NamedTuple):
+    """A sample that is made ahead.
+
+    Attributes:
+        sample: what comes of it.
+        last: whether the sampler ran out with it.
+        make: makes it.
+    """
+
+    sample: Future[Sample]
+    last: bool
+    make: Callable[[], Sample]
+
+
 class Samples:
     """Makes samples of what is drawn, in this order; so many of them ahead of time.
 
@@ -63,6 +79,7 @@ class Samples:
 
     Attributes:
         generator: what transforms draw from; None: torch's own.
+        pass_ended: whether whoever asks for one sample after the other was given the last one of a pass.
     """
 
     def __init__(self, transform: Compose, batch_size: int | None, ahead: int, pin_memory: bool) -> None:
@@ -73,16 +90,33 @@ class Samples:
         self.ahead = ahead
         self.pin_memory = pin_memory
         self.generator: torch.Generator | None = None
-        self._lock = RLock()
-        self._begun: deque[tuple[Future[Sample], bool]] = deque()
-        self._thread = ThreadPoolExecutor(1, "replay_buffer") if ahead else None
+        self.pass_ended = False
+        self._begun: deque[_Begun] = deque()
+        self._start()
+
+    def _start(self) -> None:
+        """Begin in this process, with a lock and a thread of its own; behind a fork with what the other one has begun."""
+        self._process = os.getpid()
+        self._held = RLock()
+        self._thread = thread = ThreadPoolExecutor(1, "replay_buffer") if self.ahead else None
+        if thread is not None:
+            self._begun = deque(
+                one if one.sample.done() else one._replace(sample=thread.submit(one.make))
+                for one in self._begun
+            )
+
+    @property
+    def _lock(self) -> RLock:
+        if self._process != os.getpid():
+            self._start()
+        return self._held
 
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Nothing is drawn, read or transformed meanwhile: for whoever changes what is sampled from."""
         with self._lock:
             if self._begun:
-                wait([sample for sample, _ in self._begun])
+                wait([one.sample for one in self._begun])
             yield
 
     # ------------------------------------------------------------------ samples
@@ -110,43 +144,47 @@ class Samples:
                 f"the replay buffer's batch_size is {self.batch_size}, this sample's is {size}", stacklevel=3
             )
         with self._lock:
+            if self._thread is None and not (self._begun and size == self.batch_size):
+                return self._making(draw(size))()
             if not self._begun:
-                if self._thread is None:
-                    return self._making(draw(size))()
                 self._begin(draw(size))
-            sample, last = self._begun.popleft()
+            first = self._begun.popleft()
             # Behind the last sample of a pass nothing is drawn before it is asked for: rows may change between passes.
-            while len(self._begun) < self.ahead and not (self._begun[-1][1] if self._begun else last):
+            while len(self._begun) < self.ahead and not (self._begun[-1] if self._begun else first).last:
                 self._begin(draw(size))
-            return sample.result()
+            return first.sample.result()
 
     def _begin(self, drawing: Drawing) -> None:
         assert self._thread is not None  # there is something to make ahead
-        self._begun.append((self._thread.submit(self._making(drawing)), drawing.last))
+        make = self._making(drawing)
+        self._begun.append(_Begun(self._thread.submit(make), drawing.last, make))
 
     def _making(self, drawing: Drawing) -> Callable[[], Sample]:
         make = self.transforming(drawing.read, ahead=bool(self.ahead))
         return lambda: Sample(make(), drawing.info, drawing.last)
 
     def clear(self) -> None:
-        """Forget the samples that were made ahead."""
+        """Forget the samples that were made ahead, and the pass."""
         with self.idle():
             self._begun.clear()
+            self.pass_ended = False
 
     # --------------------------------------------------------------- transforms
 
     def transforming(self, read: Callable[[], RowData], *, ahead: bool) -> Callable[[], RowData]:
         """What transforms, and pins, the rows that `read` gives; `ahead`: in a thread."""
-        generator = self.generator
+        generator, seed = self.generator, None
         if ahead and generator is not None and len(self.transform):
             # The thread has a generator of its own: it must not draw from one while a sampler does.
-            seed = torch.randint(2**62, (), generator=generator, device=generator.device)
-            generator = torch.Generator(generator.device).manual_seed(int(seed))
+            seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
 
         def made() -> RowData:
             data = read()
             if len(self.transform):
-                data = _applied(self.transform, data, generator)
+                own = generator
+                if generator is not None and seed is not None:
+                    own = torch.Generator(generator.device).manual_seed(seed)
+                data = _applied(self.transform, data, own)
                 if data is None:
                     raise TypeError(
                         f"a transform of samples gave None, and not a tensordict: {self.transform}"
@@ -160,7 +198,7 @@ class Samples:
         if not len(self.transform):
             return data
         with self.idle():  # the thread runs the same transforms
-            return _applied(self.transform, data.copy(), self.generator)
+            return _applied(self.transform, copy.copy(data), self.generator)
 
     def inverted(self, data: RowData) -> RowData:
         """What comes in after the transforms' `inv`; None if they hold it back."""
@@ -182,7 +220,8 @@ class Samples:
             return {
                 "_transforms": self.transform.state_dict(),
                 "_batch_size": self.batch_size,
-                "_prefetched": [_as_dict(sample.result()) for sample, _ in self._begun],
+                "_pass_ended": self.pass_ended,
+                "_prefetched": [_as_dict(one.sample.result()) for one in self._begun],
                 "_rng": None if generator is None else (generator.get_state(), str(generator.device)),
             }
 
@@ -192,7 +231,9 @@ class Samples:
             self.transform.load_state_dict(state_dict["_transforms"])
             if self.batch_size is None:
                 self.batch_size = state_dict["_batch_size"]
-            self._begun = _done(state_dict["_prefetched"])
+            same = self.batch_size == state_dict["_batch_size"]
+            self._begun = _done(state_dict["_prefetched"]) if same else deque()
+            self.pass_ended = state_dict["_pass_ended"]
             if state_dict["_rng"] is not None:
                 state, device = state_dict["_rng"]
                 self.generator = torch.Generator(device) if self.generator is None else self.generator
@@ -202,14 +243,16 @@ class Samples:
         with self.idle():
             return {
                 "made": (self.transform, self.batch_size, self.ahead, self.pin_memory),
-                "begun": [_as_dict(sample.result()) for sample, _ in self._begun],
+                "begun": [_as_dict(one.sample.result()) for one in self._begun],
                 "generator": plain_generator(self.generator),
+                "pass_ended": self.pass_ended,
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Samples.__init__(self, *state["made"])
         self._begun = _done(state["begun"])
         self.generator = generator_of(state["generator"])
+        self.pass_ended = state["pass_ended"]
 
 
 def _applied(apply: Callable[..., Any], data: RowData, generator: torch.Generator | None) -> RowData:
@@ -225,11 +268,11 @@ def _as_dict(sample: Sample) -> dict[str, Any]:
     return {"data": to_plain(sample.data), "info": sample.info, "last": sample.last}
 
 
-def _done(saved: list[dict[str, Any]]) -> deque[tuple[Future[Sample], bool]]:
+def _done(saved: list[dict[str, Any]]) -> deque[_Begun]:
     """Samples of their dicts, as if a thread had made them."""
-    begun: deque[tuple[Future[Sample], bool]] = deque()
+    begun: deque[_Begun] = deque()
     for each in saved:
         future: Future[Sample] = Future()
         future.set_result(Sample(from_plain(each["data"]), each["info"], each["last"]))
-        begun.append((future, each["last"]))
+        begun.append(_Begun(future, each["last"], future.result))
     return begun
