@@ -307,11 +307,14 @@ def test_steps_of_a_record_are_those_of_each_agent() -> None:
     data = data_of_agents("QRDQN")
     steps = torch.randint(1, 4, (ROWS,))
     found = []
-    for given in (steps, steps[:, None], steps[:, None, None].expand(ROWS, AGENTS, 1)):
+    of_agents = steps[:, None].expand(ROWS, AGENTS)
+    for given in (steps, steps[:, None], of_agents, of_agents[..., None]):
         found.append(loss(data.clone().set("steps_to_next_obs", given))["loss"])
-    torch.testing.assert_close(found[0], found[1])
-    torch.testing.assert_close(found[0], found[2])
+        torch.testing.assert_close(found[0], found[-1])
     assert not torch.isclose(found[0], loss(data)["loss"])
+    wanted = rf"'steps_to_next_obs' has the shape \[{ROWS}, {AGENTS}, 1\]; got \[{ROWS}, 2\]"
+    with pytest.raises(RuntimeError, match=wanted):
+        loss(data.clone().set("steps_to_next_obs", steps[:, None].expand(ROWS, 2)))
 
 
 @pytest.mark.parametrize("name", ["DistributionalDQN", "QRDQN"])

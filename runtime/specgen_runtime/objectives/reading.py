@@ -214,14 +214,22 @@ class ReadingModule(FunctionalModule):
 
         One number of each sample may be without its last dimension, as `MultiStepTransform` writes the steps. Where the agents
         of a group are samples, what is of a whole record is each agent's.
+
+        Raises:
+            RuntimeError: if it has another shape, and would be paired with other samples.
         """
         found, samples = peek(tensordict, key), self._sample_shape(tensordict)
         if not isinstance(found, Tensor):
             return torch.full((*samples, *features), value, dtype=dtype, device=tensordict.device)
-        if tuple(features) == (1,) and found.shape == tensordict.batch_size:
+        if tuple(features) == (1,) and found.shape in (tensordict.batch_size, samples):
             found = found.unsqueeze(-1)
-        of_record = found.shape == (*tensordict.batch_size, *features)
-        return _of_each_agent(found, samples, len(features)) if of_record else found
+        if found.shape == (*tensordict.batch_size, *features):
+            return _of_each_agent(found, samples, len(features))
+        if found.shape != (*samples, *features):
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r} has the shape {[*samples, *features]}; got {list(found.shape)}"
+            )
+        return found
 
     def _target_of(self, key: NestedKey) -> TensorDictBase | None:
         """The target parameters, where there are such, of the one network that writes ``key``."""
