@@ -114,6 +114,8 @@ def _is_left_to_classes(drawn: Drawn) -> bool:
 
 
 def _changes_actions(transform: Transform) -> bool:
+    if type(transform).__name__ == "RenameTransform" and transform.in_keys_inv == transform.out_keys_inv:
+        return False  # of an action to its own name
     return bool(transform.in_keys_inv) or type(transform).__name__ in ("ActionScaling", "ActionDiscretizer")
 
 

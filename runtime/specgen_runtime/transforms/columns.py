@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
@@ -15,9 +16,20 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
+    from specgen_runtime.transforms.base import Transform
     from specgen_runtime.transforms.entries import EntriesTransform
 
-__all__ = ["Columns", "check_pattern", "column_keys", "columns_of", "reward_and_done_columns", "row_shape"]
+__all__ = [
+    *(
+        "Columns",
+        "check_pattern",
+        "column_keys",
+        "columns_of",
+        "following_each_other",
+        "reward_and_done_columns",
+    ),
+    "row_shape",
+]
 
 
 class Columns(NamedTuple):
@@ -97,12 +109,49 @@ def stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple
     return tuple(transform._spec(key).shape[transform._batch_dims() :])
 
 
+def following_each_other(
+    transforms: Iterable[Transform],
+    data: TensorDictBase,
+    apply: Callable[[Transform, TensorDictBase], TensorDictBase],
+    moment: Callable[[TensorDictBase], TensorDictBase] = lambda data: data,
+) -> TensorDictBase:
+    """Apply transforms in no environment, each while it is told which columns those in front of it have written.
+
+    Args:
+        transforms: in order.
+        data: what the first is applied to.
+        apply: applies one to what the one in front of it returned.
+        moment: what tells the keys, made of what one is applied to.
+
+    Returns:
+        What the last returned.
+    """
+    chain = list(transforms)
+    # Who reads no columns is not asked which it writes, unless one behind it reads some.
+    last = max((place for place, entry in enumerate(chain) if getattr(entry, "_logical", False)), default=0)
+    columns: frozenset[NestedKey] = frozenset()
+    for place, entry in enumerate(chain):
+        bind = getattr(entry, "_bound_to", None) if place <= last and last else None
+        if bind is None:
+            data = apply(entry, data)
+            continue
+        entry.__dict__["_columns_in_front"] = columns
+        try:
+            if place < last:
+                bound: EntriesTransform[Any, Any] = bind(moment(data))
+                columns = bound._columns_behind(columns | _recorded(bound))
+            data = apply(entry, data)
+        finally:
+            del entry.__dict__["_columns_in_front"]
+    return data
+
+
 def _recorded(transform: EntriesTransform[Any, Any]) -> frozenset[NestedKey]:
-    """The columns of data that come from nowhere: what is called as rewards and done flags are."""
+    """The columns of data: what is called as rewards and done flags are, and what transforms in front have written."""
     data = transform._data
     if data is None:
         return frozenset()
-    found: set[NestedKey] = set()
+    found = set(transform._columns_in_front)
     for key in transform._fields(transform._inputs()):
         value: Tensor | None = data.get(next_key(key), None)
         value = data.get(key, None) if value is None else value

@@ -11,7 +11,9 @@ from tensordict import TensorDictBase
 from torch import nn
 
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.columns import following_each_other
 from specgen_runtime.transforms.function import TransformLike, as_transform
+from specgen_runtime.transforms.given_data import reset_moment, step_moment
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -151,19 +153,23 @@ class Compose(Transform):
     # ----------------------------------------------------------------- moments
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for entry in self:
-            next_tensordict = entry._call(next_tensordict)
-        return next_tensordict
+        return following_each_other(self, next_tensordict, lambda entry, after: entry._call(after))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for entry in self:
-            next_tensordict = entry._step(tensordict, next_tensordict)
-        return next_tensordict
+        return following_each_other(
+            self,
+            next_tensordict,
+            lambda entry, after: entry._step(tensordict, after),
+            lambda after: step_moment(tensordict, after),
+        )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for entry in self:
-            tensordict_reset = entry._reset(tensordict, tensordict_reset)
-        return tensordict_reset
+        return following_each_other(
+            self,
+            tensordict_reset,
+            lambda entry, fresh: entry._reset(tensordict, fresh),
+            lambda fresh: reset_moment(tensordict, fresh),
+        )
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
         for entry in reversed(list(self)):
@@ -183,9 +189,7 @@ class Compose(Transform):
         return tensordict
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for entry in self:
-            tensordict = entry(tensordict)
-        return tensordict
+        return following_each_other(self, tensordict, lambda entry, data: entry(data))
 
     def init(self, tensordict: TensorDictBase) -> None:
         """Prepare each transform for data like `tensordict`."""

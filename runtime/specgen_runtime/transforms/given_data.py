@@ -11,10 +11,20 @@ from tensordict import TensorDictBase
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["reset_from_given_data", "step_from_given_data"]
+__all__ = ["reset_from_given_data", "reset_moment", "step_from_given_data", "step_moment"]
 
 T = TypeVar("T", bound="GeneratedTransform[Any, Any]")
 Moment = Callable[[T, TensorDictBase, TensorDictBase], TensorDictBase]
+
+
+def step_moment(before: TensorDictBase, after: TensorDictBase) -> TensorDictBase:
+    """What tells the keys of a step: the entries before it, and those after it under ``"next"``."""
+    return before.exclude("next").set("next", after)
+
+
+def reset_moment(before: TensorDictBase, fresh: TensorDictBase) -> TensorDictBase:
+    """What tells the keys of a reset: fresh entries, and those before it that have none."""
+    return before.copy().update(fresh)
 
 
 def _bound_to_given_data(
@@ -45,15 +55,11 @@ def _bound_to_given_data(
 
 def step_from_given_data(method: Moment[T]) -> Moment[T]:
     """Let a `_step` take keys, shapes and dtypes from the moments that it is given, if there is no environment."""
-    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(
-        lambda before, after: before.exclude("next").set("next", after)
-    )
+    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(step_moment)
     return decorate(method)
 
 
 def reset_from_given_data(method: Moment[T]) -> Moment[T]:
     """As `step_from_given_data`, for a `_reset`: of all rows, whatever mask stands in the data."""
-    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(
-        lambda before, fresh: before.copy().update(fresh)
-    )
+    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(reset_moment)
     return decorate(method)
