@@ -266,7 +266,7 @@ class Collector(BaseCollector[D]):
         if self.whole_episodes:
             added[MASK_KEY] = in_first_episodes(batch, self.env._env_layout.root_sets)
         if self.track_traj_ids:
-            over = ended(batch, sets)
+            over = ended(batch, self.env._env_layout.root_sets)
             added[TRAJECTORY_KEY] = self._numbers.numbered(over & (not self.whole_episodes))
         if self.track_policy_version:
             version = torch.full(batch.batch_size, self.version, device=batch.device)

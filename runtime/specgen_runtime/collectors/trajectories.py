@@ -78,11 +78,13 @@ class TrajectoryNumbers:
 
 
 def ended(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> Tensor:
-    """Which rows end a trajectory: those where any done flag is set.
+    """Which rows end a trajectory: those behind which the environment is reset, or a part of it.
+
+    An agent that is done while a flag above it says that the episode goes on ends none.
 
     Args:
         rollout: transitions `(*batch, T)`.
-        sets: the done flags of the environment.
+        sets: the root-most done flags of the environment.
 
     Returns:
         bool `(*batch, T)`, on the CPU.
