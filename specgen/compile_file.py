@@ -12,6 +12,7 @@ from specgen.diagnostics import Diagnostic, Note, Sink, working_on
 from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.emit.project import render_modules
 from specgen.link import Job
+from specgen.pipeline_module import PIPELINE_IMPORTS
 from specgen.plan.file import PlannedEnvs, names_of_two, plan_envs, plan_file
 from specgen.plan.items import ModulePlan
 from specgen.schema.load import SchemaFile, load
@@ -172,7 +173,8 @@ def check_and_plan(
         )
         message = f"generated code uses {used}, and {what} would be called so"
         renamed = f"`{place[1]}`" if place else "the other one"
-        help = f"rename {f'the `{name}` of {one.module}, or ' if one.alias is None else ''}{renamed}"
+        fixed = one.alias is not None or one == PIPELINE_IMPORTS.get(name)
+        help = f"rename {'' if fixed else f'the `{name}` of {one.module}, or '}{renamed}"
         sink.add(NAME_TAKEN.at(file.key_span(*(place or ("import",))), message, help=help))
     for name, second in plan.twice:
         places = sorted((plan.declared[name], second), key=lambda place: place[1] != name)

@@ -65,7 +65,8 @@ def check_env(
     node = file.node("envs", name)
     found = before_step(functions.said_of(node, mine), file, ("envs", name), declared)
     hand_over(found, file, ("envs", name), sink)
-    return None if mine.has_errors or functions.lost(node) else Checked(env)
+    lost = functions.lost(node) or lost_names(file, ("envs", name))
+    return None if mine.has_errors or lost else Checked(env)
 
 
 @dataclass

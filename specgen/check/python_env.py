@@ -9,7 +9,7 @@ from specgen.check.masks import check_masks
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted, identifier, reward_entry
 from specgen.check.per_env import differing
 from specgen.check.python_source import python_source
-from specgen.check.refused import damaged, hand_over
+from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.sources import PythonSource
 from specgen.check.specs import NamedSpec
@@ -46,7 +46,8 @@ def check_python_env(
     env = _Checker(file, name, module, declared, named, mine, hurt, functions).run()
     node = file.node("envs", name)
     hand_over(functions.said_of(node, mine), file, ("envs", name), sink)
-    return None if mine.has_errors or functions.lost(node) else Checked(env)
+    lost = functions.lost(node) or lost_names(file, ("envs", name))
+    return None if mine.has_errors or lost else Checked(env)
 
 
 class _Checker(EnvChecker):

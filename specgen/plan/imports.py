@@ -9,6 +9,7 @@ from typing import Any
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
+from specgen.pipeline_module import PIPELINE_IMPORTS
 from specgen.plan.envs.model import (
     ChatEnvPlan,
     ComposedChainPlan,
@@ -52,13 +53,20 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import], module: str
         names.update(names_used(item), _of_template(item))
         if isinstance(item, DataPlan):
             used.add("TensorDict")
-    # What the module of a user gives is needed also where something here is called so: `names_of_two` finds both.
-    own -= {name for name, one in further.items() if one.alias is not None}
+    # What others give is needed also where something here is called so: `names_of_two` finds both.
+    own -= {
+        name for name, one in further.items() if one.alias is not None or _is_of_pipelines(name, one, module)
+    }
     imports = [known[name] for name in used - own if name in known]
     imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
     if any(each.typing_only for each in imports):
         imports.append(known["TYPE_CHECKING"])
     return frozenset([*imports, *_of_other_modules(used, module)])
+
+
+def _is_of_pipelines(name: str, one: Import, module: str) -> bool:
+    """Whether an import is one that modules of pipelines have, and no other module that is generated calls so."""
+    return one == PIPELINE_IMPORTS.get(name) and one.module != module
 
 
 def _of_other_modules(used: Iterable[str], own: str) -> Iterator[Import]:

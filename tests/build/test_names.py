@@ -11,11 +11,12 @@ import pytest
 from specgen.check.declarations import PYTHON_NAMES, SECTIONS, SUFFIXES
 from specgen.check.losses.names import part_record
 from specgen.check.names import refusal
+from specgen.check.pipelines.network_names import PART_ATTRIBUTES, PARTS_OF_NAMED
 from specgen.diagnostics import Sink
 from specgen.expr.builtins.table import CALLABLE
 from specgen.header import is_generated
 from specgen.imported import NAMES_READ, PYTHON_FUNCTIONS
-from specgen.plan.pipelines.imports import PIPELINE_IMPORTS
+from specgen.pipeline_module import PIPELINE_FUNCTIONS, PIPELINE_IMPORTS
 from specgen.source import Mapping, parse_yaml
 from specgen.source.outline import PIPELINE_SUFFIXES
 from tests.compiled_cases import GOOD, compiled_case
@@ -23,6 +24,7 @@ from tests.support import assert_names_resolve, assert_names_resolve_soon, asser
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = [path for path in sorted((ROOT / "generated").rglob("*.py")) if path.name != "__init__.py"]
+PIPELINES = [path for path in GENERATED if path.parent.name == "pipelines"]
 
 
 def test_the_names_that_generated_functions_read_are_known() -> None:
@@ -106,6 +108,31 @@ def test_classes_are_called_after_their_declarations(path: Path) -> None:
     allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES, *PIPELINE_SUFFIXES)}
     records = {part_record(name, part) for name, node in classes.items() for part in loss_parts(node)}
     assert classes.keys() <= allowed | records
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
+def test_names_of_networks_leave_out_what_modules_of_pipelines_have(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    (parts,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and "PipelineParts" in map(ast.unparse, node.bases)
+    )
+    attributes = {
+        node.attr
+        for node in ast.walk(parts)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
+    }
+    attributes |= {node.name for node in parts.body if isinstance(node, ast.FunctionDef)}
+    attributes |= {ast.unparse(node.target) for node in parts.body if isinstance(node, ast.AnnAssign)}
+    networks = functions & attributes
+    assert functions - networks <= {*PIPELINE_FUNCTIONS}
+    others = {name for name in attributes - networks - PART_ATTRIBUTES if not name.startswith("_")}
+    assert all(name.endswith(tuple(f"_{part}" for part in PARTS_OF_NAMED)) for name in others), others
+    assert networks  # else nothing was looked at
 
 
 def loss_parts(generated: ast.ClassDef) -> list[str]:

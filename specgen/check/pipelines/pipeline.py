@@ -38,6 +38,7 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineOptimizer,
 )
+from specgen.check.pipelines.network_names import check_network_names
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.next_actions import next_actions
 from specgen.check.pipelines.numbers import Numbers
@@ -142,7 +143,8 @@ class _Pipeline(PartReader):
         named += [(one.loss.name, one.loss.module, one.span) for one in losses]
         models = [(one.language_model, one.span) for loss in losses for one in loss.networks]
         named += [(one.maker, one.module, span) for one, span in models if one is not None]
-        report_two_of_a_name(named, self.sink)
+        report_two_of_a_name(named, self.module, self.sink)
+        check_network_names(self.context, losses)
         measured = measured_group(self.context, arguments)
         if data is not None:
             goals = HindsightReader(self.context)

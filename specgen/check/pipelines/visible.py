@@ -14,6 +14,7 @@ from specgen.diagnostics import Diagnostic, Note, Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules.llm import UNKNOWN_MODEL
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH
+from specgen.pipeline_module import NAMES_IN_PIPELINES
 from specgen.schema.load import find
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
@@ -135,17 +136,23 @@ def _names(node: Node | None) -> Iterator[Scalar]:
         yield from (key for key, _ in node.entries)
 
 
-def report_two_of_a_name(named: Iterable[tuple[str, str, Span]], sink: Sink) -> None:
+def report_two_of_a_name(named: Iterable[tuple[str, str, Span]], module: str, sink: Sink) -> None:
     """Report names that mean one thing where a pipeline inherits them, and another one where it writes them itself.
+
+    What is of another module, and called as something that every pipeline imports, is reported, too.
 
     Args:
         named: what is named: the name, the module that it is of, and where.
+        module: the module of the pipeline, whose own names are checked where they are declared.
         sink: takes the mistakes.
     """
     first: dict[str, tuple[str, Span]] = {}
-    for name, module, span in named:
-        other, before = first.setdefault(name, (module, span))
-        if other != module:
-            message = f"`{name}` is that of {module} here, and that of {other} elsewhere in this pipeline"
+    for name, origin, span in named:
+        other, before = first.setdefault(name, (origin, span))
+        if other != origin:
+            message = f"`{name}` is that of {origin} here, and that of {other} elsewhere in this pipeline"
             notes = [Note(f"that of {other}", before)]
             sink.add(IMPORT_CLASH.at(span, message, notes=notes, help="rename one of them"))
+        elif before == span and origin != module and name in NAMES_IN_PIPELINES:
+            message = f"`{name}` is that of {origin} here, and the module of a pipeline has another one"
+            sink.add(IMPORT_CLASH.at(span, message, help=f"rename the `{name}` of {origin}"))
