@@ -160,7 +160,7 @@ def _hidden_is_read(
     reading = [statement for phase in phases for statement in sections[phase].statements]
     read = frozenset[str]().union(*(value_reads(statement.expr) for statement in reading))
     for output in outputs:
-        if output.hidden and output.name not in read:
+        if output.hidden and not output.policy and output.name not in read:
             span = file.key_span(*path, "out", output.name)
             message = f"nothing reads `{output.name}`, and nobody sees it"
             help = "read it in `step` or `map`, or leave `hidden` out"

@@ -67,7 +67,11 @@ def check_optional_roles(
                 )
             for field, there, help in (
                 ("buffers", bool(transform.buffers) and not always, _NONE_THERE),
-                ("offline", isinstance(transform.offline, Recursion) and not always, _NO_MOMENTS),
+                (
+                    "offline",
+                    isinstance(transform.offline, Recursion) and transform.python is None and not always,
+                    _NO_MOMENTS,
+                ),
             ):
                 if there:
                     message = f"a key that may be missing is not available yet beside `{field}`"

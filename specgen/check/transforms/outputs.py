@@ -104,6 +104,14 @@ class Outputs:
                 )
             )
             return None
+        if out.hidden and out.written_by == "policy":
+            self.sink.add(
+                language_rules.HIDDEN_UNREAD.at(
+                    self.file.key_span(*here, "hidden"),
+                    f"`{name}` is left to the policy, which can't see it",
+                    help="leave `hidden` out",
+                )
+            )
         if out.inverse and out.each is not None:
             self.sink.add(
                 rules.UNKNOWN_FIELD.at(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from specgen.check.python_source import python_source
 from specgen.check.sources import PythonSource
@@ -67,7 +67,8 @@ def check_python_phases(
         sink.add(
             rules.NETWORK_DECLARED.at(file.key_span(*path, "in" if read else "python"), message, help=help)
         )
-    for role in roles:
+    offline = "offline" in transform.phases
+    for role in (role for role in roles if not (offline and role.inverse)):  # reported by itself
         if role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
             owner = f"`{source.name}`" if source.name else "the class"
             message = f"nobody knows what one row of `{role.name}` is for {owner}"
@@ -112,12 +113,13 @@ def check_methods(
 
 
 def _check_phases(
-    file: SchemaFile, path: tuple[str, ...], transform: Transform, outputs: Iterable[Output], sink: Sink
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, outputs: Sequence[Output], sink: Sink
 ) -> None:
     phases: set[str] = set(transform.phases)
     forward = [output for output in outputs if not output.inverse]
     left = next((output for output in forward if output.policy), None)
     begins_only = left is not None and all(output.policy for output in forward)
+    may_begin = begins_only or len(outputs) < len(transform.out)  # of those with mistakes it is not known
     span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
     inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
     if "offline" in phases and phases != {"offline"}:
@@ -125,6 +127,14 @@ def _check_phases(
         message = "`offline` is of recorded data alone, and the other phases of environments, too"
         help = "write `phases: [offline]`, or leave it out: recorded data are given to the other phases"
         sink.add(rules.PYTHON_PHASES.at(at, message, help=help))
+    elif "offline" in phases and left is not None:
+        at = file.key_span(*path, "out", left.name, "written_by")
+        message = f"no policy writes `{left.name}` into recorded data"
+        sink.add(rules.PYTHON_PHASES.at(at, message, help="leave `written_by` out"))
+    elif "offline" in phases and inverse is not None:
+        at = file.key_span(*path, "in", inverse, "inverse")
+        message = f"`{inverse}` is what an environment is given, and the class is given recorded data alone"
+        sink.add(rules.PYTHON_PHASES.at(at, message, help="leave `inverse` out"))
     elif begins_only and phases - {"inverse"} == {"reset", "step"}:
         message = "`step` gives nothing: all that the class writes is left to the policy"
         sink.add(rules.PYTHON_PHASES.at(span, message, help="write `phases: [reset]`"))
@@ -135,7 +145,7 @@ def _check_phases(
     elif (
         not phases
         or len(phases) != len(transform.phases)
-        or (phases - {"inverse"} not in _TOGETHER and not (begins_only and phases - {"inverse"} == {"reset"}))
+        or (phases - {"inverse"} not in _TOGETHER and not (may_begin and phases - {"inverse"} == {"reset"}))
     ):
         message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`; or `offline` alone"
         help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"

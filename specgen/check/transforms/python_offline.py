@@ -36,7 +36,7 @@ def check_recorded_reads(
         source: the name of its class.
         sink: takes every mistake.
     """
-    declared, roles = transform.offline, list(roles)
+    declared, roles = transform.offline, [role for role in roles if not role.inverse]
     if "offline" not in transform.phases:
         if isinstance(declared, Recursion):
             message = (
@@ -55,6 +55,8 @@ def check_recorded_reads(
             message = f"`{output.name}` would be carried, and `{source}` is given all moments at once"
             help = f"leave `{'hidden' if hidden else 'carry'}` out"
             sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
+    if not transform.in_:
+        return  # it reads nothing, which is reported where all classes are checked
     known = [role.name for role in roles]
     known += [f"next.{name}" for name in known]
     if not isinstance(declared, Recursion) or not declared.reads:
@@ -75,7 +77,7 @@ def check_recorded_reads(
         if name in declared.reads[:index]:
             sink.add(rules.PYTHON_PHASES.at(span, f"`{name}` is listed twice"))
         elif name not in known and name.removeprefix("next.") not in transform.in_:
-            help = suggestion(name, known) or f"the roles are {', '.join(transform.in_) or 'none'}"
+            help = suggestion(name, known) or f"the roles are {', '.join(transform.in_)}"
             sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, f"no role `{name}` to read", help=help))
     if {*declared.reads} - {*known}:
         return  # one of them may be meant by that
