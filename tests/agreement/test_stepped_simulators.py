@@ -237,6 +237,19 @@ def test_frames_are_skipped_as_gymnasium_steps(made: ModuleType) -> None:
             root, (observation, _) = env.reset(), plain.reset()
 
 
+@pytest.mark.parametrize("name", ["SkippedOutside", "FixedNoops"])
+def test_specs_are_made_once(made: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take longer to make than a step."""
+    env = getattr(made, name)()
+
+    def again(self: object) -> None:
+        raise AssertionError("specs are made anew")
+
+    for method in ("_specs", "_env_specs"):
+        monkeypatch.setattr(type(env), method, again)
+    env.step(env.rand_action(env.reset()))
+
+
 def test_a_reset_of_no_row_takes_no_steps(made: ModuleType) -> None:
     for env in pair(made, "FixedNoops"):
         base = env if not isinstance(env, TransformedEnv) else env.base_env

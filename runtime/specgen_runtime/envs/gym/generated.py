@@ -100,7 +100,8 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         self._declare(declared)
         specs = self._env_specs() or declared  # what `_gym_reset` and `_gym_step` give and take
         self._check_gym(specs)
-        observations, actions = specs.observation, specs.action
+        observations, actions = specs.observation, specs.to(self._device).action
+        self._gym_actions = actions
         self._single_observation = not has_parts(self._gym.observation_space)
         if self._single_observation:
             spec = next(iter(observations.values(True, True)))
@@ -211,7 +212,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     @property
     def dynamics(self) -> GymDynamics:
         """What the functions of a chain step that takes several of Gymnasium's steps as one, or some after a reset."""
-        return GymDynamics(self._gym_step, self._gym_reset, (self._env_specs() or self._specs()).action)
+        return GymDynamics(self._gym_step, self._gym_reset, self._gym_actions)
 
     # steps of NumPy's
 
