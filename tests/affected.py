@@ -210,7 +210,8 @@ def affected_tests(root: Path, changed: Collection[str]) -> list[tuple[str, int]
 def readers_of(path: str, imports: Imports) -> set[str] | None:
     """The Python files that read another file; None if there is no telling.
 
-    One of `READ_BY_NAME` is read by the tests that name it. Another is read by the modules beside it, or beside the
+    One of `READ_BY_NAME` is read by the tests that name it; one in a folder beside packages, as `runtime/schemas`, by those
+    that name both. Another is read by the modules beside it, or beside the
     folder that it is in; if that is a folder of tests, then by those that name the folder, wherever they are.
     """
     modules = {*imports.modules.values()}
@@ -220,6 +221,13 @@ def readers_of(path: str, imports: Imports) -> set[str] | None:
             test for test in modules if test.startswith("tests/") and top in imports.folders_named_by(test)
         }
         return named | {each for each in modules if top == "schemas" and each == "specgen/project/library.py"}
+    if top in SOURCES and len(parts := PurePosixPath(path).parts) > 2 and parts[1] not in SOURCES[top]:
+        named = {
+            test
+            for test in modules
+            if test.startswith("tests/") and {*parts[:2]} <= imports.folders_named_by(test)
+        }
+        return named or None
     for folder in PurePosixPath(path).parents:
         beside = {module for module in modules if PurePosixPath(module).parent == folder}
         if beside and str(folder) != ".":

@@ -38,6 +38,13 @@ def same(ours: nn.Module, theirs: nn.Module) -> bool:
     )
 
 
+def near(ours: nn.Module, theirs: nn.Module) -> bool:
+    return all(
+        torch.allclose(one, other, rtol=1e-5)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True)
+    )
+
+
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often torch's own step was taken."""
     calls, whole = [0], torch.optim.Adam.step
@@ -85,6 +92,74 @@ def test_groups_and_parameters_without_gradients(ours: Any, theirs: Any) -> None
     train(mine, ours(groups(mine)), range(6), half)
     train(peer, theirs(groups(peer), fused=True), range(6), half)
     assert same(mine, peer)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_layouts_are_compared(ours: Any, theirs: Any) -> None:
+    """Torch's fused kernel walks through memory: its step without it, one parameter after the other, tells what is right."""
+
+    def by_hand(net: nn.Module, step: int) -> None:
+        backward(net, step)
+        if step != 1:
+            weight = net[0].weight  # type: ignore[index]
+            weight.grad = weight.grad.t().contiguous().t()
+
+    mine, peer = network(), network()
+    first = ours(mine.parameters())
+    train(mine, first, range(3), by_hand)
+    second = theirs(peer.parameters(), foreach=False)
+    train(peer, second, range(3), by_hand)
+    assert near(mine, peer)
+    state = copy.deepcopy(first.state_dict())
+    for each in state["state"].values():
+        each["exp_avg"] = (
+            each["exp_avg"].t().contiguous().t() if each["exp_avg"].ndim == 2 else each["exp_avg"]
+        )
+    first.load_state_dict(state)
+    train(mine, first, range(3, 5))
+    train(peer, second, range(3, 5))
+    assert near(mine, peer)
+    net = mine[0]
+    net.weight.data = (
+        net.weight.data.t().contiguous().t()
+    )  # after the first steps, as `Module.to(memory_format=...)` does
+    train(mine, first, range(5, 8))
+    train(peer, second, range(5, 8))
+    assert near(mine, peer)
+    net.weight.data = net.weight.data.contiguous()
+    train(mine, first, range(8, 10))
+    train(peer, second, range(8, 10))
+    assert near(mine, peer)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_parameters_with_gaps_in_memory(ours: Any, theirs: Any) -> None:
+    def gapped(net: nn.Sequential) -> nn.Sequential:
+        net[0].weight = nn.Parameter(torch.cat([net[0].weight.data, torch.ones(8, 3)], 1)[:, :3])  # type: ignore[arg-type]
+        return net
+
+    mine, peer = gapped(network()), gapped(network())
+    whole = mine[0].weight.data.as_strided((8, 6), (6, 1))
+    train(mine, ours(mine.parameters()), range(4))
+    train(peer, theirs(peer.parameters(), foreach=False), range(4))
+    assert near(mine, peer)
+    assert (whole[:, 3:] == 1).all()
+
+
+def test_a_closure_in_another_layout() -> None:
+    mine, peer = network(), network()
+    for net, optimizer in (
+        (mine, Adam(mine.parameters())),
+        (peer, torch.optim.Adam(peer.parameters(), foreach=False)),
+    ):
+
+        def closure(net: nn.Sequential = net) -> float:
+            backward(net, 0)
+            net[0].weight.grad = net[0].weight.grad.t().contiguous().t()  # type: ignore[union-attr]
+            return 1.0
+
+        optimizer.step(closure)
+    assert near(mine, peer)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)

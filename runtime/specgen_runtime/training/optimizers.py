@@ -86,16 +86,56 @@ class _LeanSteps(torch.optim.Adam):
             kept: list[Any] = [states.get(parameter) for parameter in trained]
             if not all(kept) or not _are_alike([*trained, *gradients]):
                 return None
-            counter, steps = self._steps(index, kept)
             means = [each["exp_avg"] for each in kept]
             squares = [each["exp_avg_sq"] for each in kept]
+            counted = self._steps(index, kept)
+            if counted is None:
+                return None
+            counter, steps = counted
             found.append(_Columns(group, trained, gradients, means, squares, steps, counter))
         return found
 
-    def _steps(self, index: int, kept: Sequence[dict[str, Any]]) -> tuple[Tensor, list[Tensor]]:
+    def _init_group(
+        self,
+        group: dict[str, Any],
+        params_with_grad: list[Tensor],
+        grads: list[Tensor],
+        exp_avgs: list[Tensor],
+        exp_avg_sqs: list[Tensor],
+        max_exp_avg_sqs: list[Tensor],
+        state_steps: list[Tensor],
+    ) -> bool:
+        """What torch's own step takes of a group, laid out as its fused kernel needs it: that walks through memory.
+
+        Gradients and state in another layout than their parameter's are copied into its own. There is none to walk
+        through where a parameter has gaps in memory: from then on its group is trained without that kernel.
+        """
+        found: bool = super()._init_group(  # type: ignore[no-untyped-call]
+            group, params_with_grad, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps
+        )
+        if not group["fused"]:
+            return found
+        columns = [each for each in (grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs) if each]
+        for index, (parameter, *others) in enumerate(zip(params_with_grad, *columns, strict=True)):
+            strides = parameter.stride()
+            if torch.empty_like(parameter).stride() != strides:
+                group["fused"] = False
+            elif any(each.stride() != strides for each in others):
+                state = self.state[parameter]
+                for column in columns:
+                    column[index] = torch.empty_like(parameter).copy_(column[index])
+                for name, column in zip(
+                    ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), columns[1:], strict=False
+                ):
+                    state[name] = column[index]
+                vars(self).pop("_counters", None)
+        return found
+
+    def _steps(self, index: int, kept: Sequence[dict[str, Any]]) -> tuple[Tensor, list[Tensor]] | None:
         """The numbers of steps of parameters of a group as one tensor, and as views of it, which are in their states.
 
-        Others may change the views, as torch's own step does, or replace them, as a state does that is loaded.
+        Others may change the views, as torch's own step does, or replace them, as a state does that is loaded. None
+        if such a state is not contiguous.
         """
         counters: dict[int, tuple[Tensor, list[Tensor]]] = vars(self).setdefault("_counters", {})
         steps = [each["step"] for each in kept]
@@ -103,6 +143,8 @@ class _LeanSteps(torch.optim.Adam):
             counter, views = counters[index]
             if len(views) == len(steps) and all(map(operator.is_, views, steps)):
                 return counter, views
+        if not all(each[name].is_contiguous() for each in kept for name in ("exp_avg", "exp_avg_sq")):
+            return None
         counter = torch.stack(steps)
         views = [counter[i] for i in range(len(steps))]
         for each, view in zip(kept, views, strict=True):
@@ -201,17 +243,19 @@ def _is_usual(group: dict[str, Any]) -> bool:
 
 
 def _are_alike(tensors: Sequence[Tensor]) -> bool:
-    """Whether tensors are dense, and of one device and dtype."""
-    device, dtype, strided = tensors[0].device, tensors[0].dtype, torch.strided
-    if device.type not in ("cpu", "cuda"):
+    """Whether tensors are contiguous, and of one device and dtype."""
+    device, dtype, strided, plain = tensors[0].device, tensors[0].dtype, torch.strided, nn.Parameter
+    on_cpu = device.type == "cpu"
+    if not on_cpu and device.type != "cuda":
         return False
     for each in tensors:  # at each update of a training: a generator would cost half as much again
         kind = type(each)
         if not (
-            (kind is nn.Parameter or kind is Tensor)
+            (kind is plain or kind is Tensor)
             and each.dtype is dtype
+            and (each.is_cpu if on_cpu else each.device == device)
             and each.layout is strided
-            and each.device == device
+            and each.is_contiguous()
         ):
             return False
     return True
