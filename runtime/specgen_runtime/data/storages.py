@@ -203,8 +203,8 @@ class TensorStorage(Storage):
             raise TypeError(
                 f"the rows were saved by a storage that keeps a list, this is a {type(self).__name__}"
             )
-        self._empty()
         if not state_dict["initialized"]:
+            self._empty()
             return
         rows, *_ = state_dict["_batch_size"]
         parts: dict[Any, tuple[Tensor, ...]] = {
@@ -224,6 +224,7 @@ class TensorStorage(Storage):
             for path, of in parts.items()
         }
         checked(views, wholes)
+        self._empty()  # where something does not fit, the rows stay
         for path, view in views.items():
             for rows_of, part in zip(
                 torch.split(view, [len(one) for one in parts[path]]), parts[path], strict=True
