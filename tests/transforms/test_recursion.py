@@ -54,6 +54,17 @@ def returns(
     return expected
 
 
+@pytest.mark.parametrize("column", [False, True])
+def test_ends_of_agents_are_none_of_the_team(column: bool) -> None:
+    reward = torch.ones(2, 4, 1)
+    agents = TensorDict({"done": torch.ones(2, 4, 3, 1, dtype=torch.bool)}, [2, 4, 3])
+    data = TensorDict(
+        {"next": {"reward": reward if column else reward.squeeze(-1), "agents": agents}}, [2, 4]
+    )
+    with pytest.raises(ValueError, match=r"'reward' \[4, 2.*no end of its own for each \('agents', 'done'\)"):
+        Reward2GoTransform(done_key=("agents", "done"))(data)
+
+
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

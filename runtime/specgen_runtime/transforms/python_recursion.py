@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from specgen_runtime.transforms.bound import InverseRow, Row
@@ -43,12 +44,8 @@ class PythonRecursion(PythonTransform[Row, InverseRow], RecursionTransform[Row])
         # Time is behind the rows, in front of the dimensions of a moment.
         value, dims = next((value, dims) for value, dims in (*root.values(), *following.values()))
         lead = value.shape[: value.ndim - dims - 1]
-        done = recorded.done(key[0])
-        while done.ndim > 1 + len(lead):
-            done = done.squeeze(-1)
-        while done.ndim < 1 + len(lead):
-            done = done.unsqueeze(-1)
-        done = done.movedim(0, -1).expand(*lead, value.shape[len(lead)])
+        times = torch.Size([value.shape[len(lead)], *lead])
+        done = recorded.ends(key[0], times).expand(times).movedim(0, -1)
         made = python.offline(
             rows,
             {name: value for name, (value, _) in root.items()},

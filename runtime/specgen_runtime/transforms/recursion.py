@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import next_key
+from specgen_runtime.envs.keys import next_key, show_key
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.columns import Columns
 from specgen_runtime.transforms.generated import GeneratedTransform
@@ -84,14 +84,29 @@ class RecordedTimes:
                 return self._entry(place)
         return self._entry(next_key(self._done_key))
 
+    def ends(self, key: NestedKey, shape: torch.Size) -> Tensor:
+        """As `done`, with as many dimensions as an entry of this shape, time in front.
+
+        Raises:
+            ValueError: the flags are of other rows than the entry, such as those of agents for what is the team's.
+        """
+        done = self.done(key)
+        aligned = done
+        while aligned.ndim > len(shape) and aligned.shape[-1] == 1:
+            aligned = aligned.squeeze(-1)
+        while aligned.ndim < len(shape):
+            aligned = aligned.unsqueeze(-1)
+        fits = (size in (1, wanted) for size, wanted in zip(aligned.shape, shape, strict=False))
+        if aligned.ndim > len(shape) or not all(fits):
+            raise ValueError(
+                f"{show_key(key)} {list(shape)} has no end of its own for each {self._done_key!r} {list(done.shape)}, time"
+                " first: give the done_key of its level"
+            )
+        return aligned
+
     def restarts(self, key: NestedKey, like: Tensor, dims: int | None = None) -> Tensor:
         """Where the recursion begins anew, with the number of dimensions of `like`, an entry, or `dims` behind the rows."""
-        done = self.done(key)
-        count = like.ndim if dims is None else 1 + len(self.rows) + dims
-        while done.ndim > count:
-            done = done.squeeze(-1)
-        while done.ndim < count:
-            done = done.unsqueeze(-1)
+        done = self.ends(key, like.shape if dims is None else like.shape[: 1 + len(self.rows) + dims])
         if self._backward:
             return done
         return torch.cat([torch.ones_like(done[:1]), done[:-1]])
