@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specgen.check.chains.model import CheckedChain
 from specgen.code import named
+from specgen.expr.symbols import Key
 from specgen.plan.chains.learned import learned_record, plan_learners
 from specgen.plan.chains.lift import LIFT, plan_firsts
 from specgen.plan.chains.row import RowPlan
@@ -75,4 +76,24 @@ def chain_class(
         objects=chain_objects(chain),
         made_with=made_with(chain),
         unfused=plan_unfused(chain),
+        recalled=_recalled(interface, chain),
+    )
+
+
+def _recalled(interface: EnvInterface, chain: CheckedChain) -> tuple[tuple[Key, str], ...]:
+    """The observations that a step reads as they were before it, and no state is; each with the transform that does."""
+    assert interface.advance is not None  # a chain steps
+    passed = {one.name for one in interface.advance.args if one.kind == "root"}
+    recalling = {
+        row.inputs[name].dotted: instance.transform.name
+        for instance in reversed(chain.instances)
+        for row in instance.rows
+        for name in instance.transform.recalls
+        if name in row.inputs
+    }
+    return tuple(
+        (field.key, recalling[field.dotted])
+        for field in interface.root
+        if field.name in passed and field.visible and field.dotted in recalling
+        if (extra := interface.extra.get(field.key)) is not None and not extra.carried
     )

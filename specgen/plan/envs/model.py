@@ -319,6 +319,8 @@ class EnvironmentPlan(EnvClassPlan):
         objects: the names of the objects of classes that they call, with the calls that make the transforms.
         made_with: the parameters that those objects are made with, each with the transform of one.
         unfused: what a chain is made of; None for an environment.
+        recalled: the observations that a step of a chain reads as they were before it, which no state says, each with the
+            transform that does.
     """
 
     template: str
@@ -354,3 +356,4 @@ class EnvironmentPlan(EnvClassPlan):
     objects: tuple[tuple[str, CallPlan], ...] = ()
     made_with: tuple[tuple[str, str], ...] = ()
     unfused: UnfusedPlan | None = None
+    recalled: tuple[tuple[Key, str], ...] = ()

@@ -28,6 +28,7 @@ from specgen_runtime.envs.generated.parameters import HoldsParams, ReadParam, mo
 from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
+from specgen_runtime.envs.generated.root_entries import check_root_entries, needed_entries
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import refuse_mapped, traced_reset, traced_restart, traced_step
 from specgen_runtime.envs.keys import as_tuple
@@ -99,6 +100,9 @@ class GeneratedEnv(HoldsParams, DrawsNumbers, EnvBase[D, S]):
 
     _policy_states: ClassVar[tuple[NestedKey, ...]] = ()
     """States of a policy: `_advance` is given them behind the actions, as the policy left them."""
+
+    _recalled: ClassVar[Mapping[NestedKey, str]] = {}
+    """Observations that a step reads as they were before it, though no state says so, with the transform that does."""
 
     group_map: ClassVar[dict[str, list[str]]] = {}
     """The groups of agents, by name: the agents of each, in the order of the first dimension of its entries."""
@@ -182,8 +186,7 @@ class GeneratedEnv(HoldsParams, DrawsNumbers, EnvBase[D, S]):
         self._action_leaves: tuple[Any, ...] = tuple(self.full_action_spec.items(True, True))
         self._action_fits = tuple((leaf.shape, leaf.dtype) for _, leaf in self._action_leaves)
         needed = {
-            e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype)
-            for e in self._env_layout.state.entries + self._env_layout.done.entries
+            e.leaf.key: (torch.Size((*self._batch_size, *e.shape)), e.dtype) for e in needed_entries(self)
         }
         self._root_fits: tuple[tuple[torch.Size, torch.dtype] | None, ...] = tuple(self._read(needed))
         self._reward_paths = {as_tuple(key) for key in self.reward_keys}
@@ -213,6 +216,8 @@ class GeneratedEnv(HoldsParams, DrawsNumbers, EnvBase[D, S]):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
+        if self._recalled:  # `EnvBase` has checked all else
+            self._check_root(root, tensordict, "step")
         check_action_values(self._env_layout, self._action_leaves, actions)
         actions = (*actions, *left_states(self, tensordict))
         entries = self._next_entries(root, actions, self._advance(root, actions))
@@ -313,15 +318,14 @@ class GeneratedEnv(HoldsParams, DrawsNumbers, EnvBase[D, S]):
         """Refuse a Root record without what a step needs, or of other shapes or dtypes.
 
         Raises:
-            KeyError: a state or flag is missing.
+            KeyError: a state, a flag, or an observation that a transform reads, is missing.
             RuntimeError: it has another shape, or dtype (a TypeError, too).
         """
         for value, fit in zip(root, self._root_fits, strict=True):
-            if fit is None or (value is None and self._goes_on()):
+            if fit is None or (value is None and not self._recalled and self._goes_on()):
                 continue
             if value is None or value.shape != fit[0] or value.dtype is not fit[1]:
-                layout = self._env_layout
-                check_entries(layout, tensordict, layout.state.entries + layout.done.entries, method)
+                check_root_entries(self, tensordict, method)
 
     def _following(self, root: Any, next_: Any) -> Any:
         """The Root record after a step: what Next carries on, with new episodes where it is done."""

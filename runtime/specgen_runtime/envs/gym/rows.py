@@ -16,6 +16,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from specgen_runtime.envs.generated.root_entries import needed_entries
 from specgen_runtime.envs.gym.row_tensors import NewRow, NewTensors, RowEntry, RowTensors
 from specgen_runtime.envs.gym.values import reward_tensor
 from specgen_runtime.envs.keys import as_tuple
@@ -100,9 +101,7 @@ class GymRowSteps:
         self._new_steps: RowTensors | None = None
         self._new_roots: RowTensors | None = None
         # What a root has to hold, and what a step reads of it.
-        self._fits: dict[Any, Any] = {
-            e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries
-        }
+        self._fits: dict[Any, Any] = {e.leaf.key: (e.shape, e.dtype) for e in needed_entries(env)}
         self._read = env._gym_row_reads
         self._unread: list[Any] = [key for key in self._fits if key not in self._read]
         # Of the last step or reset.
