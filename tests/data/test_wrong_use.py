@@ -176,6 +176,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "transforms read entries by their key, and this replay buffer holds Tensors: use tensordicts",
     ),
+    "rows that are trajectories": (
+        lambda: _trajectories().sample(),
+        RuntimeError,
+        r"\('next', 'done'\) is \[3, 1\] in one row and \[5, 1\] in another, .*: write each step as a row",
+    ),
     "text has no trajectories": (
         lambda: _texts().sample(),
         KeyError,
@@ -187,6 +192,14 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 def _numbers() -> ReplayBuffer:
     buffer = ReplayBuffer(storage=LazyTensorStorage(10))
     buffer.extend(torch.arange(4.0))
+    return buffer
+
+
+def _trajectories() -> ReplayBuffer:
+    buffer = ReplayBuffer(
+        storage=ListStorage(10), batch_size=2, sampler=SliceSampler(slice_len=1, end_key=("next", "done"))
+    )
+    buffer.extend([transitions(3), transitions(5)])
     return buffer
 
 

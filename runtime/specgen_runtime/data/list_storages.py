@@ -12,6 +12,7 @@ from torch import Tensor
 from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.data.rows import RowData
 from specgen_runtime.data.storage import Storage
+from specgen_runtime.envs.keys import show_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["LazyStackStorage", "ListStorage"]
@@ -116,13 +117,17 @@ class ListStorage(Storage):
         return rows[0] if _is_number(index) else rows
 
     def entries(self, keys: Iterable[NestedKey], index: Any) -> dict[NestedKey, Tensor]:
-        """Some entries of the rows at an index, where each of them has it; see `Storage.entries`."""
+        """Some entries of the rows at an index, where each of them has it; see `Storage.entries`.
+
+        Raises:
+            RuntimeError: rows have one in different shapes.
+        """
         rows = [self._read(place, copied=False) for place in self._places(index, len(self))]
         if not all(map(is_tensor_collection, rows)):
             return {}
         found = {key: [row.get(key, None) for row in rows] for key in keys}
         return {
-            key: torch.stack(values)
+            key: _stacked(key, values)
             for key, values in found.items()
             if all(isinstance(value, Tensor) for value in values)
         }
@@ -248,6 +253,16 @@ def _is_number(index: Any) -> bool:
     return isinstance(index, int) or (
         isinstance(index, Tensor) and not index.ndim and index.dtype != torch.bool
     )
+
+
+def _stacked(key: NestedKey, values: Sequence[Tensor]) -> Tensor:
+    shapes = list(dict.fromkeys(value.shape for value in values))
+    if len(shapes) > 1:
+        raise RuntimeError(
+            f"{show_key(key)} is {list(shapes[0])} in one row and {list(shapes[1])} in another, and is read of rows that are steps:"
+            " write each step as a row"
+        )
+    return torch.stack(list(values))
 
 
 def _copy(row: Any) -> Any:
