@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,17 @@ def save_values(file: Path, values: dict[str, Any]) -> None:
 
 
 def load_values(file: Path) -> dict[str, Any]:
-    """Read what `save_values` wrote, on the CPU.
+    """Read what `save_values` wrote, on the CPU; torch alone takes values whose bytes are others now.
 
     Raises:
         OSError: the file is not there, or is not what was written.
     """
     try:
+        with zipfile.ZipFile(file) as records:
+            if (damaged := records.testzip()) is not None:
+                raise zipfile.BadZipFile(f"the checksum of {damaged} is another one")
         values: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise OSError(f"{file} is not what was written") from error
     return values
 

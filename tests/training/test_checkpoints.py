@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import shutil
+import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,18 +56,36 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert rows_of(Checkpoints(tmp_path, keep=2)) == (3, [3])
 
 
+def one_bit_changed(content: bytes, file: str) -> bytes:
+    """Of a number that is kept, in a file of tensors, or of the first digest or byte."""
+    place = 0
+    if file.endswith(".pt"):
+        with zipfile.ZipFile(io.BytesIO(content)) as records:
+            names = records.namelist()
+            tensors = [name for name in names if "/data/" in name]
+            record = records.read(tensors[0] if tensors else names[0])
+            place = content.index(record) + len(record) // 2
+    elif file.endswith(".json"):
+        place = content.index(b'"digests": ["') + 13
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
 @pytest.mark.parametrize("file", ["state.pt", "buffer/*/0.0.rows", "buffer/*/rows.json", "buffer/*/state.pt"])
-@pytest.mark.parametrize("how", ["removed", "cut"])
+@pytest.mark.parametrize("how", ["removed", "cut", "changed"])
 def test_a_damaged_one_is_named(tmp_path: Path, file: str, how: str) -> None:
     """And the one before is there for whoever removes it."""
     checkpoints = Checkpoints(tmp_path, keep=2)
     for number in (1, 2):
-        checkpoints.save(number * 10, {"number": number}, {"buffer": buffer_of(number)})
+        checkpoints.save(
+            number * 10, {"number": number, "weights": torch.ones(3)}, {"buffer": buffer_of(number)}
+        )
     (damaged,) = (tmp_path / "checkpoint-20").glob(file)
     content = damaged.read_bytes()
     damaged.unlink()
     if how == "cut":
         damaged.write_bytes(content[: len(content) // 2])
+    if how == "changed":
+        damaged.write_bytes(one_bit_changed(content, file))
     with pytest.raises(
         OSError, match=r"checkpoint-20 is damaged: .*; remove it, and the run goes on from checkpoint-10"
     ):

@@ -383,6 +383,7 @@ class ReplayBuffer:
 
         Raises:
             FileNotFoundError: no buffer was saved there.
+            OSError: a file is not what was written; it is named.
         """
         self.load_state_dict(load_state(Path(path)))
 

@@ -86,6 +86,7 @@ def load_state(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: none was saved there.
+        OSError: a file is not what was written: its size, or the digest of what it holds, is another one.
     """
     folder = _saved_folder(path)
     if folder is None:
@@ -126,8 +127,7 @@ def _write_rows(folder: Path, storage: dict[str, Any], known: dict[str, Path]) -
     for number, (key, leaf) in enumerate(leaves.items()):
         rows, digests = _rows_of_a_file(leaf), []
         for part, first in enumerate(range(0, len(leaf), rows) if leaf.numel() else ()):
-            values = leaf[first : first + rows].detach().contiguous().cpu()
-            content = values.reshape(-1).view(torch.uint8).numpy().data
+            content = _bytes_of(leaf[first : first + rows].detach().contiguous().cpu())
             digests.append(hashlib.sha256(content).hexdigest())
             _keep(folder / _file_name(number, part), content, known.get(digests[-1]))
         entries.append(
@@ -140,6 +140,11 @@ def _write_rows(folder: Path, storage: dict[str, Any], known: dict[str, Path]) -
             }
         )
     write_file(folder / _ROWS, json.dumps({**storage, "_storage": entries}).encode())
+
+
+def _bytes_of(values: Tensor) -> memoryview:
+    """What stands in memory of a contiguous tensor of the CPU."""
+    return values.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _rows_of_a_file(leaf: Tensor) -> int:
@@ -179,10 +184,13 @@ def _read(folder: Path, number: int, entry: dict[str, Any]) -> Iterator[Tensor]:
     dtype: torch.dtype = getattr(torch, entry["dtype"])
     if not entry["digests"]:
         yield torch.empty([length, *shape], dtype=dtype)
-    for part in range(len(entry["digests"])):
+    for part, digest in enumerate(entry["digests"]):
         rows = min(entry["rows"], length - part * entry["rows"])
         size = rows * torch.Size(shape).numel()
         file = folder / _file_name(number, part)
         if file.stat().st_size != size * dtype.itemsize:
             raise OSError(f"{file} has {file.stat().st_size} bytes, and {size * dtype.itemsize} were written")
-        yield torch.from_file(str(file), shared=False, size=size, dtype=dtype).reshape(rows, *shape)
+        values = torch.from_file(str(file), shared=False, size=size, dtype=dtype)
+        if hashlib.sha256(_bytes_of(values)).hexdigest() != digest:
+            raise OSError(f"{file} is not what was written: its digest is another one")
+        yield values.reshape(rows, *shape)
