@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from specgen.diagnostics import Diagnostic, Rule, Span, Unseen, as_question, suggestion
@@ -31,10 +32,24 @@ def unseen(
     near = None
     if sections[0] == "transforms":
         near = wrapper_named(name) or made_in_python(name)
-    near = near or suggestion(name, seen)
+    near = near or _called(name) or suggestion(name, seen)
     if near is None and sections[0] == "losses" and f"{name}Loss" in seen:  # `ClipPPO`
         near = as_question(f"{name}Loss")
     help = near or f"declare it under `{sections[0]}`, or `import` the file that does"
     return rule.at(
         span, f"unknown {what} `{name}`", help=help, unseen=Unseen(sections, name, near is not None)
     )
+
+
+def _called(name: str) -> str | None:
+    """How to write arguments that stand in parentheses behind a name, as in Python; None if none do."""
+    call = re.fullmatch(r"(\w+)\((.*)\)", name)
+    if call is None:
+        return None
+    arguments = [one.split("=", 1) for one in call[2].split(",") if one.strip()]
+    if not arguments:
+        return f"write `{call[1]}`"
+    if any(len(one) == 1 for one in arguments) or re.search(r"[\[({]", call[2]):
+        return f"write `{{{call[1]}: {{argument: value}}}}`"
+    named = ", ".join(f"{word.strip()}: {value.strip()}" for word, value in arguments)
+    return f"write `{{{call[1]}: {{{named}}}}}`"

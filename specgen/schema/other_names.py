@@ -32,6 +32,7 @@ _FIELDS = {
     "mlp": ("net_arch", "num_cells", "hidden_sizes", "hidden_layers", "hidden_dims", "fcnet_hiddens"),
     "activation": ("activation_fn", "activation_class", "fcnet_activation"),
     "num_envs": ("n_envs", "num_env_runners", "n_parallel"),
+    "n_step": ("n_steps", "nstep", "multi_step"),
     "num_steps": ("n_steps", "rollout_length", "rollout_steps", "rollout_fragment_length", "train_freq"),
     "epochs": ("n_epochs", "num_epochs", "ppo_epochs", "update_epochs", "num_sgd_iter"),
     "minibatch_size": ("batch_size", "mini_batch_size", "sub_batch_size", "sgd_minibatch_size"),
@@ -177,4 +178,6 @@ def meant_fields(names: Iterable[str], fields: Collection[str]) -> set[str]:
 
 def named_as(name: str, fields: Collection[str]) -> str | None:
     """The field that is called so, here or by others; None if none of these is."""
-    return name if name in fields else next((one for one in fields if name in _FIELDS.get(one, ())), None)
+    if name in fields:
+        return name
+    return next((one for one, others in _FIELDS.items() if one in fields and name in others), None)

@@ -21,6 +21,8 @@ def shape_help(loc: tuple[str | int, ...], found: Node | None, expected: Collect
     if loc[0] == "chains" and loc[2:3] == ("transforms",):
         if len(loc) == 3 and isinstance(found, Mapping):
             return "write a list, with `- ` in front of each transform"
+        if len(loc) == 5 and str(loc[4])[:1].islower():
+            return f"indent `{loc[4]}` further than the name of the transform whose argument it is"
         if len(loc) == 5:
             return f"name its arguments: `{{{loc[4]}: {{argument: value}}}}`"
     if loc[0] == "pipelines" and loc[2:3] == ("env",):
@@ -29,6 +31,15 @@ def shape_help(loc: tuple[str | int, ...], found: Node | None, expected: Collect
         return "write `mixer: {qmix: 32}`, or `mixer: vdn`, the sum of the values"
     if loc[0] == "envs" and loc[2:3] == ("groups",) and not isinstance(found, Mapping):
         return _groups_help(loc, found)
+    if (
+        loc[0] == "envs"
+        and isinstance(found, Scalar)
+        and len(loc) == 3
+        and loc[2] in ("state", "action", "observation")
+    ):
+        return f'name the key: `{loc[2]}: {{{loc[2]}: "{found.text}"}}`'
+    if loc[0] == "envs" and len(loc) == 4 and loc[2] in ("reset", "step", "observe"):
+        return _expression_help(loc, found)
     if not isinstance(found, Sequence):
         return None
     if loc[0] == "envs" and loc[2:3] in (("state",), ("action",), ("observation",)) and len(loc) == 4:
@@ -59,4 +70,13 @@ def _groups_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
     if len(loc) == 4 and isinstance(found, Sequence) and all(isinstance(one, Scalar) for one in found.items):
         names = ", ".join(one.text for one in found.items if isinstance(one, Scalar))
         return f"write `{{agents: [{names}]}}`"
+    return None
+
+
+def _expression_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For nested entries, or numbers in a list, in the place of an expression: how they are written."""
+    if isinstance(found, Mapping) and found.entries:
+        return f"join the names by a dot: `{loc[3]}.{found.entries[0][0].text}: …`"
+    if isinstance(found, Sequence) and found.items and all(isinstance(one, Scalar) for one in found.items):
+        return f"write `stack({', '.join(one.text for one in found.items if isinstance(one, Scalar))})`"
     return None

@@ -203,6 +203,21 @@ def test_groups_of_agents(made: ModuleType) -> None:
     assert agent.initial_state()["boat.observation"].shape == (4, 3, 4)
 
 
+def test_observations_of_groups_may_be_dicts_in_dicts(made: ModuleType) -> None:
+    torch.manual_seed(0)
+    policy = TensorDictModule(
+        nn.Linear(4, 2), in_keys=[("boat", "observation")], out_keys=[("boat", "action")]
+    )
+    agent = DeployedPolicy(policy, learned(made.Fleet()))
+    seen = torch.rand(3, 2)
+    expected = agent.act({"boat.observation": seen})["boat.action"]
+    for nested in ({"boat": {"observation": seen}}, {("boat", "observation"): seen}):
+        agent.reset()
+        assert torch.equal(agent.act(nested)["boat.action"], expected)
+    with pytest.raises(KeyError, match=r"is given \['boat.observation', 'boat.observation'\], and reads"):
+        agent.act({"boat": {"observation": seen}, "boat.observation": seen})
+
+
 def remembering() -> TensorDictSequential:
     torch.manual_seed(1)
     memory = GRUModule(

@@ -14,7 +14,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from specgen_runtime.deployment.names import check_names, one_word
+from specgen_runtime.deployment.names import check_names, flat, one_word
 from specgen_runtime.deployment.needed import needed_by
 from specgen_runtime.deployment.observed_env import learned_apart, observed
 from specgen_runtime.dtypes import dtype_name
@@ -179,12 +179,12 @@ class DeployedPolicy(nn.Module):
         self._state = self.initial_state()
 
     @torch.no_grad()
-    def act(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
+    def act(self, observation: Mapping[Any, Any]) -> dict[str, Tensor]:
         """The action for an observation that follows the one before; the first one begins an episode.
 
         Args:
-            observation: tensors, arrays, lists or numbers, by `in_keys`; what the environment observes besides
-                is left alone.
+            observation: tensors, arrays, lists or numbers, by `in_keys`, nested ones also as dicts in dicts;
+                what the environment observes besides is left alone.
 
         Returns:
             What the environment takes, by `out_keys`.
@@ -203,18 +203,20 @@ class DeployedPolicy(nn.Module):
         self._state = state
         return action
 
-    def _as_tensors(self, observation: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _as_tensors(self, observation: Mapping[Any, Any]) -> dict[str, Tensor]:
         if not isinstance(observation, Mapping):
             raise TypeError(
                 f"the policy reads {self.in_keys} by their names, and was given {type(observation).__name__}"
             )
         observed = {one_word(key) for key in self._specs.keys(True, True)}
-        if not set(self.in_keys) <= set(observation) <= observed:
+        entries = list(flat(observation))
+        given = dict(entries)
+        if len(given) < len(entries) or not set(self.in_keys) <= set(given) <= observed:
             raise MissingKeyError(
-                f"the policy is given {sorted(observation)}, and reads {sorted(self.in_keys)}"
+                f"the policy is given {sorted(name for name, _ in entries)}, and reads {sorted(self.in_keys)}"
             )
         return {
-            name: self._as_tensor(name, observation[name], self._specs[key])
+            name: self._as_tensor(name, given[name], self._specs[key])
             for name, key in zip(self.in_keys, self._given, strict=True)
         }
 

@@ -114,5 +114,5 @@ def time_dimension(owner: str, tensordict: TensorDictBase) -> int:
         return len(names) - 1
     raise ValueError(
         f"{owner} looks at several moments: one dimension of the data must be named 'time' (as in a rollout), got "
-        f"names {names}"
+        f"names {names}. Slices of a replay buffer get it by `sample.reshape(-1, slice_len).refine_names(None, 'time')`"
     )

@@ -189,14 +189,27 @@ def _keys(node: Node, name: str, sink: Sink) -> list[Key]:
     if not isinstance(node, Sequence):
         sink.add(
             rules.WRONG_TYPE.at(
-                node.span, f"`{name}` should be a list of keys", help=f"write `{name}: [observation]`"
+                node.span,
+                f"`{name}` should be a list of keys",
+                help=f"write `{name}: [{node.text if isinstance(node, Scalar) else 'observation'}]`",
             )
         )
         return []
     keys = []
     for item in node.items:
         if not isinstance(item, Scalar):
-            sink.add(rules.WRONG_TYPE.at(item.span, "a key is a name, or names joined by dots"))
+            parts = (
+                [part.text for part in item.items if isinstance(part, Scalar)]
+                if isinstance(item, Sequence)
+                else []
+            )
+            sink.add(
+                rules.WRONG_TYPE.at(
+                    item.span,
+                    "a key is a name, or names joined by dots",
+                    help=f"write `{'.'.join(parts)}`" if parts else None,
+                )
+            )
             continue
         key = tuple(item.text.split("."))
         for part in key:
