@@ -9,6 +9,7 @@ import yaml
 from specgen.diagnostics import Diagnostic, Note, Span
 from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.diagnostics.rules.yaml import COMMENT_CUTS, FLOW_TEXT, SYNTAX, TAB
+from specgen.look_alikes import plain, remedy
 from specgen.source.brackets import balance, end_of_expression, looks_cut
 from specgen.source.nodes import Scalar
 from specgen.source.text import FileText
@@ -91,6 +92,12 @@ def _flow(source: FileText, at: int, opened: int, last: Scalar | None) -> Diagno
     joined = end >= 0 and not source.text[end:at].strip(" ")
     if last is not None and last.origin is not None and joined and source.text[at : at + 1] in ("[", "{"):
         start = last.origin.start
+        before = source.text[:at].rstrip(" ")
+        char = before[-1]
+        if remedy(char) is not None and plain(before[-2:]).rstrip().endswith(":"):
+            shown = char if char.isprintable() else f"U+{ord(char):04X}"
+            place = source.span(len(before) - 1, len(before))
+            return SYNTAX.at(place, f"`{shown}` ends no key: `: ` does", help=remedy(char))
         end = end_of_expression(source.text, start)
         shown = source.text[start:end]
         return FLOW_TEXT.at(
