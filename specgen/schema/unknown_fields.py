@@ -32,9 +32,10 @@ def unknown_field(root: Mapping, parent: Node | None, place: Place, refused: Col
     help = (
         _word(outer, name)
         or field_otherwise_called(name, fields)
-        or _of_another_optimizer(outer, name)
+        or _of_another_kind(parent, outer, name)
         or _one_beside_several(parent, outer, name)
         or _device_of_a_network(outer, name, fields)
+        or _network_in_a_group(parent, outer, name)
         or ("write `mixer: vdn`" if (*outer[4:], name) == ("mixer", "vdn") else None)
         or _other_level(parent, outer, name)
         or suggestion(name, fields)
@@ -64,12 +65,15 @@ def field_of_a_pipeline(pipeline: Node | None, place: Place, name: str) -> str |
     return _other_level(pipeline, place, name) or _in_what_is_left_out(pipeline, place, name)
 
 
-def _of_another_optimizer(outer: Place, name: str) -> str | None:
-    """What is said of a field that another optimizer has."""
-    if len(outer) < 4 or outer[0] != "pipelines" or outer[2] != "optimizer":
+def _of_another_kind(parent: Node | None, outer: Place, name: str) -> str | None:
+    """What is said of a field that another optimizer has, or another kind of recorded data that has all that is here."""
+    if len(outer) < 4 or outer[0] != "pipelines" or outer[2] not in ("optimizer", "data"):
         return None
+    own = {name, *_names_in(parent)} if outer[2] == "data" else {name}
+    if outer[2] == "data" and "path" not in own:
+        return None  # which data a loss learns from follows from the loss
     others = fields_of(models_at(outer[:-1])) - {str(outer[-1])}
-    found = [one for one in sorted(others) if name in fields_of(models_at([*outer[:-1], one]))]
+    found = [one for one in sorted(others) if own <= fields_of(models_at([*outer[:-1], one]))]
     return f"write `{found[0]}` in the place of `{outer[-1]}`, which has none" if found else None
 
 
@@ -83,6 +87,16 @@ def _one_beside_several(parent: Node | None, outer: Place, name: str) -> str | N
     if first is None or not by_name or not own or not own <= fields:
         return None
     return f"`{first}` beside it is of all: write it below a name, too, or leave `{name}` out"
+
+
+def _network_in_a_group(parent: Node | None, outer: Place, name: str) -> str | None:
+    """What is said of a network that stands below its group, or its loss, whose name stands in front of it."""
+    if len(outer) != 4 or outer[0] != "pipelines" or outer[2] != "networks":
+        return None
+    own = _names_in(parent.get(name) if isinstance(parent, Mapping) else None)
+    if not own or not {*own} <= {*fields_of(models_at(outer))}:
+        return None
+    return f"write `{outer[-1]}.{name}` in one line below `networks`, without `{outer[-1]}` around it"
 
 
 def _device_of_a_network(outer: Place, name: str, fields: Collection[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
@@ -147,7 +147,7 @@ class ActingReader(PartReader):
             return None  # what is there has no value, which is reported
         if len(kinds) != 1:
             message = f"a policy explores by one of {', '.join(f'`{kind}`' for kind in EXPLORATIONS)}"
-            self.sink.add(rules.CHOICE.at(span, message))
+            self.sink.add(rules.CHOICE.at(span, message, help=_one_of(kinds, networks)))
             return None
         (kind,) = kinds
         explored = _explored(networks)
@@ -251,6 +251,16 @@ def draws(network: PipelineNetwork) -> bool:
 def _is_discrete(network: PipelineNetwork) -> bool:
     head = network.head
     return isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.discrete)
+
+
+def _one_of(kinds: Sequence[str], networks: tuple[PipelineNetwork, ...]) -> str | None:
+    """What to write where a policy is said to explore in several ways, or in none."""
+    if not kinds:
+        return f"write `explore: {{{_example(networks[0])}}}`" if networks else None
+    help = f"leave out all but one, say `{kinds[0]}`"
+    if len({_is_discrete(network) for network in networks}) == 1 or not networks:
+        return help
+    return f"{help}; groups of other actions take a loss whose policy draws them, such as `SACLoss`, `DiscreteSACLoss`"
 
 
 def _example(network: PipelineNetwork) -> str:

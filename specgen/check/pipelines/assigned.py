@@ -50,9 +50,17 @@ def assigned(
             )
             has = "has" if len({loss.loss.name for loss in losses}) == 1 else "have"
             full = [one for one in known if "." in one] or list(known)
+            group = name.rpartition(".")[0]
+            if any(
+                loss.name == group for loss in losses if loss.name
+            ):  # networks of other groups are not meant
+                known = {one: loss for one, loss in known.items() if loss.name == group and "." in one}
+                full = list(known)
             help = suggestion(name, known) or _meant_as_trunk(name, networks)
-            if help is None and missing:  # that one is missing is said here, and not once more
-                help = f"`{missing.pop(0)}` is missing: call it so"
+            lacking = next((one for one in missing if one in known), None)
+            if help is None and lacking is not None:  # that one is missing is said here, and not once more
+                missing.remove(lacking)
+                help = f"`{lacking}` is missing: call it so"
             there = ", ".join(f"`{one}`" for one in full)
             help = help or f"there are {there}; a trunk is named by those that stand on it: `trunk: {name}`"
             sink.add(rules.NETWORK.at(span, f"{who} {has} no network `{name}`", help=help))

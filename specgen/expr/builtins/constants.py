@@ -17,6 +17,8 @@ from specgen.expr.sizes import Dims, limits
 from specgen.expr.types import Static, Type, Typed
 from specgen.values import replace
 
+_COMPUTED: Final = "a number or a parameter fills an array; for what is computed write `zeros(shape) + value`"
+
 
 def number(site: Site, value: Static, dtype: str) -> Typed:
     """A literal of this call."""
@@ -57,7 +59,7 @@ def _infer_full(site: Site) -> Typed | None:
     (value,) = site.values
     if not value.type.python:
         message = f"`{site.written(value)}` is no number but {value.type}"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=value, help="a number or a parameter fills an array")
+        site.fail(rules.WRONG_ARGUMENTS, message, at=value, help=_COMPUTED)
         return None
     dtype = str(site.options["dtype"] or value.type.dtype)
     if not _takes(site, value, dtype):
@@ -117,7 +119,7 @@ def _infer_full_like(site: Site) -> Typed | None:
     x, value = site.values
     if not value.type.python:
         message = f"`{site.written(value)}` is no number but {value.type}"
-        site.fail(rules.WRONG_ARGUMENTS, message, at=value, help="a number or a parameter fills an array")
+        site.fail(rules.WRONG_ARGUMENTS, message, at=value, help=_COMPUTED)
         return None
     return site.node(x.type) if _takes(site, value, x.type.dtype) else None
 

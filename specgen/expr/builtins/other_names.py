@@ -61,6 +61,10 @@ _ALIASES: Final = {
     "expand_dims": "unsqueeze",
     "ravel": "reshape",
     "variance": "var",
+    "integers": "randint",
+    "random_integers": "randint",
+    "broadcast_to": "tile",
+    "expand": "tile",
 }
 """What other libraries call a built-in."""
 _WITHOUT_FUNCTION: Final = {
