@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,22 @@ __all__ = ["PipelineParts"]
 
 class PipelineParts:
     """The parts of a pipeline, by their names: environments, networks, losses, optimizers, and what goes with them."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let the constructor of a printed class say which configuration it takes, where it is given none of these."""
+        super().__init_subclass__(**kwargs)
+        made: Any = vars(cls).get("__init__")
+        annotation = getattr(made, "__annotations__", {}).get("config")
+        if PipelineParts not in cls.__bases__ or not isinstance(annotation, str):
+            return
+
+        @functools.wraps(made)
+        def checked(self: PipelineParts, config: Any = None, *args: Any, **more: Any) -> None:
+            if config is not None:
+                _check_config(cls, made.__globals__.get(annotation.removesuffix(" | None")), config)
+            made(self, config, *args, **more)
+
+        cls.__init__ = checked  # type: ignore[method-assign, assignment]
 
     def __repr__(self) -> str:
         """Each part in a line, with its class; those of random numbers and the configuration are left out."""
@@ -39,6 +57,28 @@ class PipelineParts:
             f"what {type(self).__name__} is to restore lacks {', '.join(map(repr, missing))}{others}: it is what"
             f" `state_dict` of a {type(self).__name__} gave"
         )
+
+
+def _check_config(parts: type, expected: Any, config: Any) -> None:
+    """Raise a `TypeError` where a configuration lacks fields of the one that the parts of a pipeline are made of."""
+    if not (isinstance(expected, type) and dataclasses.is_dataclass(expected)) or isinstance(
+        config, expected
+    ):
+        return
+    missing = [field.name for field in dataclasses.fields(expected) if not hasattr(config, field.name)]
+    if not missing and not isinstance(config, type):
+        return
+    name, found = expected.__name__, f"{type(config).__name__}"
+    remedy = (
+        "it is the configuration of another pipeline"
+        if dataclasses.is_dataclass(config)
+        else f"give it {name}(...)"
+    )
+    if isinstance(config, Mapping):
+        remedy = f"give it {name}(**config)"
+    if isinstance(config, type):
+        found, remedy = f"the class {config.__name__}", f"give it {name}()"
+    raise TypeError(f"{parts.__name__} takes a {name} as config, found {found}: {remedy}")
 
 
 def _said(part: Any) -> str:

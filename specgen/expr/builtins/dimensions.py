@@ -315,7 +315,7 @@ _X = Param("x")
 DIMENSIONS: tuple[Builtin, ...] = (
     Builtin(
         name="permute",
-        form="permute(x, axes=None, inverse=False)",
+        form="permute(x, axes=None, inverse=false)",
         family="shape",
         doc="The axes of `x` in another order, the opposite one when none is said: `permute(x, (1, 2, 0))` puts the "
         "first axis last. Fewer axes are the last ones: `permute(image, (-1, -3, -2))`. `inverse` puts them back.",
