@@ -60,7 +60,6 @@ def builtin(
     """A built-in of issues to come; its family is that of what is costly."""
     return Builtin(
         name=name,
-        signature=f"{name}({', '.join(params)})",
         family="loss",
         doc="",
         params=tuple(map(Param, params)),
