@@ -265,6 +265,8 @@ def arm_skip_advance(
     over = torch.zeros_like(done)
     # chains.ArmSkip.transforms[0]
     for _ in range(4):
+        if bool(over):
+            break
         base = arm_advance(dynamics, torque)
         reward = reward + base.reward
         over = over | base.done
@@ -273,8 +275,6 @@ def arm_skip_advance(
         done_2 = base.done
         terminated = base.terminated
         truncated = base.truncated
-        if bool(over):
-            break
     return ArmSkipNext(
         angle=next_angle, image=next_image, done=done_2, terminated=terminated, truncated=truncated,
         reward=reward,

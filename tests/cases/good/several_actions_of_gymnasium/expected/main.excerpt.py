@@ -132,6 +132,8 @@ def harbor_skip_advance(
     over = torch.zeros_like(done)
     # chains.HarborSkip.transforms[1]
     for _ in range(4):
+        if bool(over):
+            break
         next_observation_2, reward_2, terminated_2, truncated_2 = dynamics.step(
             action_engine_force_action, action_engine_move, action_lamps
         )
@@ -141,8 +143,6 @@ def harbor_skip_advance(
         next_observation = next_observation_2
         terminated = terminated_2
         truncated = truncated_2
-        if bool(over):
-            break
     return HarborSkipNext(
         observation=next_observation, done=done_2, terminated=terminated, truncated=truncated, reward=reward
     )
