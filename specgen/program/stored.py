@@ -10,7 +10,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.expr.relayout import relayout
 from specgen.program.cut import in_order
 from specgen.program.program import DONE_FLAGS, Assign, Program, Statement
-from specgen.program.verify import verified
+from specgen.program.verify import effects, verified
 from specgen.program.walk import (
     read,
     reads,
@@ -132,10 +132,11 @@ def witnessed(program: Program) -> Program:
     # Where nothing has rows, as in a declared function without arguments, a table still tells the device.
     seen = [symbol for symbol in seen if symbol.type.level == "batch"] or seen
     body: list[Statement] = []
-    for statement in program.body:
+    later = _made_later(program, flow)
+    for statement, not_yet in zip(program.body, later, strict=True):
         if isinstance(statement, Assign) and statement.target in wanting | placeless:
             target, value = statement.target, statement.value
-            behind = _computed_from(target, flow)
+            behind = _computed_from({target, *not_yet}, flow)
             known = [symbol for symbol in seen if symbol not in behind]
             if target in wanting and (like := _witness(target, value.type, known, program)) is not None:
                 statement = replace(statement, value=replace(value, args=(*value.args, read(like))))
@@ -171,11 +172,24 @@ def _reads(value: Typed, level: str) -> bool:
     return any(symbol.type.level == level for symbol in value.symbols_read)
 
 
+def _made_later(
+    program: Program, flow: Sequence[tuple[Sequence[Symbol], Sequence[Symbol]]]
+) -> list[set[Symbol]]:
+    """What calls with effects behind each statement make: if it read that, they would happen before it, in another order."""
+    found: list[set[Symbol]] = []
+    later: set[Symbol] = set()
+    for statement, (_, made) in zip(reversed(program.body), reversed(flow), strict=True):
+        found.append(set(later))
+        if effects(replace(program, body=(statement,))):
+            later.update(made)
+    return found[::-1]
+
+
 def _computed_from(
-    symbol: Symbol, flow: Iterable[tuple[Sequence[Symbol], Sequence[Symbol]]]
+    symbols: Iterable[Symbol], flow: Iterable[tuple[Sequence[Symbol], Sequence[Symbol]]]
 ) -> AbstractSet[Symbol]:
-    """A value and those computed from it; `flow` has what each statement reads and defines, in order."""
-    found = {symbol}
+    """Values and those computed from them; `flow` has what each statement reads and defines, in order."""
+    found = set(symbols)
     for read_here, defined_here in flow:
         if not found.isdisjoint(read_here):
             found.update(defined_here)

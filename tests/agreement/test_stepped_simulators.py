@@ -67,6 +67,18 @@ transforms:
     out: {windy: {each: x, name: "windy_{}", type: like(x)}}
     reset: {windy: "x + 0.1 * normal(0, 1, like=x)"}
     step: {next.windy: "next.x + 0.1 * normal(0, 1, like=next.x) * uniform(0, 1)"}
+  Span:
+    doc: Two steps as one, and how far the second one went.
+    in: {x: {each: [seen], type: "float32[...]"}, reward: {key: reward, type: "float32[]"}}
+    out: {span: {each: x, name: "span_{}", type: "like(x)"}}
+    around: {repeat: 2, fold: {reward: acc.reward + next.reward}, collect: {span: next.x - x}}
+  Toss:
+    in: {x: {each: [seen], type: "float32[...]"}}
+    out: {tossed: {each: x, name: "tossed_{}", type: "like(x)"}}
+    reset: {tossed: zeros_like(x)}
+    step:
+      hit: uniform(0, 1, like=next.x) < 0.5
+      next.tossed: where(hit, next.x, -next.x)
   Settle:
     in: {x: {each: [observation], type: "float32[2, 3]"}}
     around: {reset_steps: "int64(clip(3 * x[0, 1], 0, 3))", at_most: 3, action: random}
@@ -96,6 +108,7 @@ chains:
   DrawnActions: {env: Walk, transforms: [{ActionDiscretizer: {num_intervals: 5, sampling: random}}, {FrameSkipTransform: {frame_skip: 2}}]}
   DrawnActionsBehind: {env: Walk, transforms: [{FrameSkipTransform: {frame_skip: 2}}, {ActionDiscretizer: {num_intervals: 5, sampling: random}}]}
   DrawnStill: {env: Walk, transforms: [Stand, {FrameSkipTransform: {frame_skip: 2}}]}
+  DrawnSpans: {env: Walk, transforms: [{Span: {in_keys: [seen]}}, {Toss: {in_keys: [seen]}}]}
   DrawnOutside: {env: Walk, transforms: [{Wind: {in_keys: [seen]}}, Stand]}
   SimulatedDraws: {env: Arm, transforms: [Wind, {FrameSkipTransform: {frame_skip: 2}}, {Wind: {in_keys: [windy_observation]}}]}
   SimulatedActions: {env: Arm, transforms: [{ActionDiscretizer: {num_intervals: 5, sampling: random}}, Wind, {FrameSkipTransform: {frame_skip: 2}}]}
