@@ -215,13 +215,16 @@ def _order(edges: Mapping[str, list[tuple[str, Scalar]]], sink: Sink) -> tuple[s
                 active.pop()
             elif step[0] in active:
                 circle = [*active[active.index(step[0]) :], step[0]]
-                sink.add(
-                    IMPORT_CYCLE.at(
-                        step[1].span,
-                        "imports go in a circle: " + " -> ".join(circle),
-                        help="move what both need into a third file",
-                    )
+                message, help = (
+                    "imports go in a circle: " + " -> ".join(circle),
+                    "move what both need into a third file",
                 )
+                if step[0] == path:
+                    message, help = (
+                        "a file imports itself",
+                        "remove it: what a file declares, all of it may name",
+                    )
+                sink.add(IMPORT_CYCLE.at(step[1].span, message, help=help))
             elif step[0] not in done:
                 stack.append((step[0], iter(edges[step[0]])))
                 active.append(step[0])

@@ -24,6 +24,8 @@ from specgen.values import dataclass, replace
 
 _SIDES = (Sym.named("H"), Sym.named("W"))
 """The last dimensions in the pattern of a role that is an image, its channels in front of them."""
+_LAST = (*_SIDES, Sym.named("C"))
+"""Those of an image with its channels behind them."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,10 @@ class KeyFinder:
                 if pattern.shape[-2:] == _SIDES and is_channels_last(entry.spec.dims):
                     message = f"`{selector}`, {entry.spec}, has its channels last, and `{transform.name}` reads them first"
                     help = f"put {_channels_first(entry)} in front of it"
+                    self.sink.add(image_rules.CHANNELS_LAST.at(place, message, help=help))
+                elif pattern.shape[-3:] == _LAST and is_channels_first(entry.spec.dims):
+                    message = f"`{selector}`, {entry.spec}, has its channels first, and `{transform.name}` reads them last"
+                    help = f"leave `{selector}` out of it: they are where convolutions read them"
                     self.sink.add(image_rules.CHANNELS_LAST.at(place, message, help=help))
         return list({entry.dotted: entry for entry in found}.values())
 
@@ -303,6 +309,12 @@ def is_channels_last(shape: Dims) -> bool:
     """Whether the last size of what has three or more is most likely that of an image's channels."""
     sides = shape[-3:-1]
     return len(sides) == 2 and shape[-1] in (1, 3, 4) and all(isinstance(n, int) and n > 4 for n in sides)
+
+
+def is_channels_first(shape: Dims) -> bool:
+    """Whether the third size from the end is most likely that of an image's channels."""
+    sides = shape[-2:]
+    return len(shape) > 2 and shape[-3] in (1, 3, 4) and all(isinstance(n, int) and n > 4 for n in sides)
 
 
 def _as_read(

@@ -122,7 +122,8 @@ CHANNELS_LAST = Rule(
     "channels last",
     """\
 Convolutions, and transforms of images such as `Resize`, read channels, height and width. An image whose last size is 1, 3 or 4, and
-whose others are larger, has most likely its channels there. If it has not, allow it.
+whose others are larger, has most likely its channels there. Transforms that bring them to the front, as `ToTensorImage` does, read
+height, width and channels: a second one takes what the first one wrote for rows. If sizes look like channels and are none, allow it.
 
 ```yaml
 networks: {value_network: {cnn: [[16, 3, 1]]}}          # observation: float32[64, 64, 3]

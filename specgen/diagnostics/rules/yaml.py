@@ -307,7 +307,7 @@ circle, which Python cannot do.
     # b.yaml
     import: [a]       # SG033
 
-Move what both need into a third file.
+Move what both need into a third file. A file that imports itself can leave that out: all of it may name what it declares.
 """,
     without="Python raises ImportError: cannot import name … from partially initialized module.",
 )
