@@ -328,9 +328,7 @@ class DeployedPolicy(nn.Module):
         moment = self._moment(observation, size)
         for entry in self._forward:
             moment = entry._step(before, moment)
-        for key in self._written:
-            moment.set(key, state[one_word(key)])
-        return moment
+        return moment.update({key: state[one_word(key)] for key in self._written})
 
     def _moment(self, observation: Mapping[str, Tensor], size: torch.Size) -> TensorDictBase:
         """What the environment observes, in an episode that goes on."""
