@@ -12,6 +12,7 @@ from specgen.emit import template_loader
 from specgen.emit.format import FormatError, format_python
 from specgen.emit.render import _environment
 
+_ASSIGNED = re.compile(r"^( *(?:self\.)?\w+) = ", re.MULTILINE)
 GENERATED = Path(__file__).resolve().parents[2] / "generated" / "specgen_std"
 
 
@@ -21,7 +22,7 @@ def bodies() -> dict[str, str]:
     for file in sorted(GENERATED.rglob("*.py")):
         start = re.search(r"^(@|class |def )", text := file.read_text(encoding="utf-8"), re.MULTILINE)
         if start is not None:
-            found[file.name] = text[start.start() :].replace(" = ", "   =  ") + "\n\n\n"
+            found[file.name] = _ASSIGNED.sub(r"\1   =  ", text[start.start() :]) + "\n\n\n"
     return found
 
 
@@ -32,6 +33,7 @@ def test_formatted_together_as_each_alone() -> None:
     assert list(together) == list(texts)
     for name, text in texts.items():
         assert together[name] == format_python({name: text})[name]
+        assert "   =  " in text
         assert "   =  " not in together[name]
 
 

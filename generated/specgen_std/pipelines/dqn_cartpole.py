@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b92df02debc2100de38e076ee86a2907b893e5b550b9a2033c151aaacc0f3514
+# specgen: sha256=ad05f31da31776028d07bef4eb4bdb74831b61833eccfe801c970a879da50e07
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class DQNCartPole(PipelineParts):
     def backward(self) -> Backward[[DQNCartPole, TensorDictBase], DQNLossOutput]:
         """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
         optimizers = [self.optimizer]
-        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+        return Backward(losses_of, optimizers, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f3de3ce839391668cb58cc0a984d0a573d54426c74f16ce9be2248792b849133
+# specgen: sha256=bdb66bca038065ba4b06143ac4ebedee4e5286f8a1c7de9530b13dffb0bd5314
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class PPOCartPole(PipelineParts):
     def backward(self) -> Backward[[PPOCartPole, TensorDictBase], ClipPPOLossOutput]:
         """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
         optimizers = [self.actor_optimizer, self.critic_optimizer]
-        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+        return Backward(losses_of, optimizers, generator=self.drawing, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61c78b504a3a2b1f74651ce5e5632de58daf4ffd5ec888059e8c77b7f28f2971
+# specgen: sha256=764688bb5463ba8ade25251b4f7dc617a8d4bd3a37b66dc0ccbd73ee4782c2f7
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class SACMountainCar(PipelineParts):
     def backward(self) -> Backward[[SACMountainCar, TensorDictBase], SACLossOutput]:
         """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
         optimizers = [self.actor_optimizer, self.critic_optimizer, self.temperature_optimizer]
-        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+        return Backward(losses_of, optimizers, generator=self.drawing, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

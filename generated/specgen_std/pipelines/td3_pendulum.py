@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=394f3c713c03c888e6b8fabf80b190e5efd7c8602f74c9f1d6ce99682fe579f7
+# specgen: sha256=2e111e76ac4c92157475e7d38c4d84e09c49ef489dcbd4e55536b6e8b263a110
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class TD3Pendulum(PipelineParts):
     def backward(self) -> Backward[[TD3Pendulum, TensorDictBase, bool], TD3LossOutput]:
         """What computes the loss and its gradients: it is made when it is first asked for, of the parts as they are then."""
         optimizers = [self.actor_optimizer, self.critic_optimizer]
-        return Backward(losses_of, optimizers, generator=self.loss.generator, compiled=self.config.compile)
+        return Backward(losses_of, optimizers, generator=self.drawing, compiled=self.config.compile)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""

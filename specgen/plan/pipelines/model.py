@@ -74,7 +74,8 @@ class UpdatePlan:
         accumulate: the hyper-parameter that says in how many parts gradients are computed; empty for one.
         next_actions: the policies whose next actions critics of other groups read: the attribute of the loss, and its network.
         given: the key that says which rows of a batch are samples; empty where all are.
-        compiled: what the loss draws from, as an attribute of the parts, where torch may compile it; else empty.
+        compiled: whether torch may compile the loss.
+        draws: whether the loss draws, from the part `drawing`.
     """
 
     losses: tuple[LossPlan, ...]
@@ -90,7 +91,8 @@ class UpdatePlan:
     accumulate: str
     next_actions: tuple[tuple[str, str], ...]
     given: str
-    compiled: str
+    compiled: bool
+    draws: bool
 
     @property
     def delayed(self) -> bool:

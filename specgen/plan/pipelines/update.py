@@ -59,7 +59,8 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         else "",
         next_actions=tuple((one.loss, one.network) for one in pipeline.next_actions),
         given=", ".join(map(literal, GIVEN)) if pipeline.turns is not None else "",
-        compiled=f"{pipeline.losses[0].part('loss')}.generator" if pipeline.compile is not None else "",
+        compiled=pipeline.compile is not None,
+        draws=any(loss.draws for loss in pipeline.losses),
     )
 
 
