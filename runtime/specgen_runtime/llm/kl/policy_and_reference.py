@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -77,6 +78,12 @@ class PolicyAndReference(ScoringModels):
         """Score with this policy from now on."""
         gen = scoring(gen_model, "gen_model", **self.options)
         _check_pair(gen, self.reference)
+        if _same_weights(gen, self.reference):
+            warnings.warn(
+                "ref_model has the weights of gen_model themselves, so the KL is 0 whatever the policy becomes: load the"
+                " reference a second time, or copy its model, copy.deepcopy(model).requires_grad_(False)",
+                stacklevel=2,
+            )
         self.models = {"gen_model": gen, "ref_model": self.reference}
 
     def score(self, data: TensorDictBase, full: bool = False) -> TokenScores:
@@ -193,6 +200,15 @@ def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
             "the templates of gen_model and ref_model differ: the same conversation is two texts; give both the same "
             "chat_template"
         )
+
+
+def _same_weights(gen: TransformersWrapper, ref: TransformersWrapper) -> bool:
+    """Whether two wrappers are of one model, or of two that share all parameters; another class may leave out adapters."""
+    mine, other = gen.model, ref.model
+    if mine is other:
+        return True
+    shared = [*map(id, mine.parameters())] == [*map(id, other.parameters())]
+    return shared and type(mine) is type(other)
 
 
 def _template(model: TransformersWrapper) -> str:

@@ -93,7 +93,7 @@ class RetrieveKL(
     Args:
         gen_model: the policy, as a model that scores; ``"from_collector"`` for such a version of the policy of the
             collector that runs the environment, made once when it is first needed.
-        ref_model: the reference, as a model that scores.
+        ref_model: the reference, as a model that scores; one with the weights of the policy themselves is a warning.
         gen_model_factory: makes the policy; instead of `gen_model`.
         ref_model_factory: makes the reference; instead of `ref_model`.
         assistant_only: whether only the assistant's tokens count; all others have log-probabilities and penalties of
