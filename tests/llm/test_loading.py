@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,49 @@ def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest
     with pytest.raises(FileNotFoundError, match=f"^there is no folder '{tmp_path}/saved': a language model"):
         load(f"{tmp_path}/saved", local_files_only=True)
     (tmp_path / "saved").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=rf"folder '~/saved' in .* write '{tmp_path}/saved'"):
+        load("~/saved")
     with pytest.raises((OSError, ValueError)) as found:
         load("saved", local_files_only=True)
     assert "there is no folder" not in str(found.value)
+
+
+@pytest.mark.parametrize("path", ["/a", "./a", "../a", "~/a", "runs/chat/best", "runs/chat/"])
+@pytest.mark.parametrize("load", [load_model, load_tokenizer])
+def test_what_looks_like_a_folder_is_not_asked_of_the_hub(
+    load: Any, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the hub was asked")
+
+    for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer):
+        monkeypatch.setattr(kind, "from_pretrained", asked)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"^there is no folder '{re.escape(path)}'.*save_pretrained"):
+        load(path)
+    with pytest.raises(AssertionError, match="the hub was asked"):
+        load("owner/name")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda", 1)])
+def test_a_device_that_the_machine_lacks(device: Any, tmp_path: Path) -> None:
+    """It is told by the argument before anything is looked for."""
+    for load in (load_model, TransformersWrapper.from_pretrained):
+        with pytest.raises(ValueError, match=rf"^device is '{device}', and torch finds no accelerator"):
+            load(str(tmp_path), device=device)
+
+
+def test_devices_of_models(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path)  # type: ignore[operator]
+    with pytest.raises(ValueError, match=r"device must be a device such as cpu, cuda:0 or mps, got 'gpu'"):
+        load_model(str(tmp_path), device="gpu")
+    for device in ("cpu", "meta", torch.device("cpu")):
+        model = load_model(str(tmp_path), device=device)
+        assert next(model.parameters()).device == torch.device(device)
 
 
 def test_weights_that_are_cut_off(tmp_path: Path) -> None:

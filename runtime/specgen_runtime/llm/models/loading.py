@@ -13,6 +13,7 @@ from torch import nn
 from specgen_runtime.extras import import_extra
 from specgen_runtime.llm.models.head import accepts
 from specgen_runtime.reported import ReportedError
+from specgen_runtime.training.devices import available_device
 from specgen_runtime.typing import DEVICE_TYPING
 
 __all__ = ["check_recorded", "load_model", "load_pair", "load_template", "load_tokenizer", "tokenizer_of"]
@@ -52,15 +53,16 @@ def load_model(
     Raises:
         ImportError: transformers is not installed.
         OSError: there is no such folder, nor such a name, or it lacks files.
-        ValueError: a file of weights can't be read.
+        ValueError: a file of weights can't be read; or `device` names none, or one that this machine does not have.
     """
+    place = None if device is None else _device(device)
     transformers = import_extra("transformers", "language models", "llm")
     implementation = {} if attention is None else {"attn_implementation": attention}
     kind = transformers.AutoModelForCausalLM
     loaded = _loaded(kind, path, dtype=dtype, **implementation, **further)
     model = cast("nn.Module", loaded).eval()
-    if device is not None:
-        model = model.to(device)
+    if place is not None:
+        model = model.to(place)
     return model.requires_grad_(False) if frozen else model
 
 
@@ -132,9 +134,20 @@ def tokenizer_of(model: Any) -> Any:
     return get() if callable(get) else getattr(model, "name_or_path", None) or None
 
 
+def _device(device: DEVICE_TYPING) -> torch.device:
+    """A device, before anything is loaded: ``meta``, or one of this machine."""
+    name = device if isinstance(device, str) else str(torch.device(device))
+    return torch.device(name) if name == "meta" else available_device("device", name)
+
+
 def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
-    if str(path).startswith(("/", "./", "../")) and not Path(path).is_dir():  # which no name of the hub does
+    name = str(path)  # those of the hub are `name` or `owner/name`
+    if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(path).is_dir():
+        if name.startswith("~") and Path(path).expanduser().is_dir():
+            raise MissingFolderError(
+                f"there is no folder {_place(path)}: '~' is not read as the home folder, write {str(Path(path).expanduser())!r}"
+            )
         raise MissingFolderError(
             f"there is no folder {_place(path)}: a language model is read from one that"
             " `save_pretrained` wrote, with its tokenizer"
