@@ -31,6 +31,8 @@ from tests.support import compile_texts, imported
 
 EXAMPLES = each_time_or_thorough(30, 1000)
 STEPS = 20
+RANDOM_STEPS = 25
+"""Of rollouts with random actions, in which episodes begin again."""
 CLASHES = {"SG105", "SG106", "SG301", "SG361", "SG362", "SG376"}
 """Keys that clash: the drawn names may; and an action that is read in front of what changes it."""
 
@@ -133,6 +135,22 @@ def drive(fused: EnvBase[Any], dynamic: EnvBase[Any]) -> None:
         torch.manual_seed(7)
         rollouts.append(env.rollout(10, lambda td: td.update(fused.full_action_spec.rand())))
     assert_identical(shown(rollouts[0]), shown(rollouts[1]), "a rollout")
+    random_rollouts(fused, dynamic)
+
+
+def random_rollouts(*envs: EnvBase[Any]) -> None:
+    """Without a policy, through the ends of episodes: the same data, and torch's global generator where it was."""
+    found: list[tuple[list[TensorDictBase], torch.Tensor]] = []
+    for env in envs:
+        env.set_seed(9)
+        torch.manual_seed(9)
+        rollouts = [
+            shown(env.rollout(RANDOM_STEPS, break_when_any_done=stops)) for stops in (False, True, False)
+        ]
+        found.append((rollouts, torch.get_rng_state()))
+    for number, (rollout, expected) in enumerate(zip(found[0][0], found[1][0], strict=True)):
+        assert_identical(rollout, expected, f"random rollout {number}")
+    assert torch.equal(found[0][1], found[1][1]), "torch's global generator behind random rollouts"
 
 
 def drawing_alike(seed: int, *calls: Callable[[], Any]) -> list[Any]:

@@ -11,13 +11,14 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase, check_env_specs
-from specgen_runtime.testing import assert_identical
+from specgen_runtime.collectors import Collector
+from specgen_runtime.envs import EnvBase, SerialEnv, check_env_specs
+from specgen_runtime.testing import assert_identical, check_env
 from specgen_runtime.transforms import Compose, TransformedEnv
 
 from tests.agreement.gymnasium_arms import RECORDS, registered
 from tests.agreement.interpreted import interpreted, printed_programs
-from tests.agreement.test_random_chains import drive, same_specs, shown
+from tests.agreement.test_random_chains import drive, random_rollouts, same_specs, shown
 from tests.support import compile_texts, imported
 
 SCHEMA = """\
@@ -82,7 +83,11 @@ transforms:
   Settle:
     in: {x: {each: [observation], type: "float32[2, 3]"}}
     around: {reset_steps: "int64(clip(3 * x[0, 1], 0, 3))", at_most: 3, action: random}
+  RandomStart:
+    params: {most: {type: int, default: 4, min: 0}}
+    around: {reset_steps: "int64(most * uniform(0, 1))", at_most: most, action: random}
 chains:
+  Started: {env: Arm, transforms: [RandomStart, {StepCounter: {max_steps: 10}}, RewardSum]}
   Skipped: {env: Arm, transforms: [InitTracker, StepCounter, Still, RewardSum]}
   SkippedTwice: {env: Arm, transforms: [Still, Moved, {Still: {in_keys: [moved_observation]}}, {StepCounter: {max_steps: 5}}]}
   SkippedInside: {env: Arm, transforms: [StepCounter, Still, RewardSum, {FrameSkipTransform: {frame_skip: 2}}], allow: [SG328]}
@@ -261,6 +266,41 @@ def test_specs_are_made_once(made: ModuleType, name: str, monkeypatch: pytest.Mo
     for method in ("_specs", "_env_specs"):
         monkeypatch.setattr(type(env), method, again)
     env.step(env.rand_action(env.reset()))
+
+
+ACTING = [name for name in NAMES if "Noop" in name or name in ("Settled", "Tracked", "Started")]
+"""Chains whose resets draw random actions."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_draws_actions_in_resets_says_so(made: ModuleType, name: str) -> None:
+    fused, dynamic = pair(made, name)
+    for env in (fused, dynamic, SerialEnv(2, lambda: getattr(made, name)())):
+        assert env._acts_in_resets == (name in ACTING)
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_random_rollouts_of_batches(made: ModuleType, name: str) -> None:
+    random_rollouts(*(SerialEnv(2, lambda which=which: pair(made, name)[which]) for which in range(2)))
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_collected_random_actions(made: ModuleType, name: str) -> None:
+    batches = []
+    for env in pair(made, name):
+        env.set_seed(3)
+        torch.manual_seed(3)
+        collector = Collector(env, None, frames_per_batch=15, total_frames=60)
+        batches.append([shown(batch) for batch in collector])
+        collector.shutdown()
+    for number, (found, expected) in enumerate(zip(*batches, strict=True)):
+        assert_identical(found, expected, f"batch {number}")
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["fused", "classes"])
+@pytest.mark.parametrize("name", ["Noops", "FixedNoops", "Settled", "Started", "Tracked"])
+def test_environments_that_act_in_resets_keep_the_contract(made: ModuleType, name: str, which: int) -> None:
+    check_env(lambda: pair(made, name)[which])
 
 
 def test_a_reset_of_no_row_takes_no_steps(made: ModuleType) -> None:

@@ -71,6 +71,7 @@ class AutoResetEnv(WrappingEnv[D]):
         self._waiting: TensorDictBase | None = None
         self._ended: dict[DoneSet, Tensor] = {}
         self._supports_set_state = base_env._supports_set_state
+        self._acts_in_resets = base_env._acts_in_resets
         self._action_masks = getattr(base_env, "_action_masks", ())
         self._take_specs()
 

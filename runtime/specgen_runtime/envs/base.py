@@ -74,6 +74,9 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
     _draws_torch: bool | None = None
     """Whether it was seen to draw from torch's global generator, as random actions do; None is not known yet."""
 
+    _acts_in_resets: bool = False
+    """Whether its resets draw random actions, which are of torch's global generator."""
+
     _begun: bool = False
     """Whether the environment was ever reset; kept where it decides what a random step without a root is."""
 
@@ -339,8 +342,7 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
 
     def fake_tensordict(self) -> D:
         """One transition of zeros, with the keys, shapes, dtypes and device of the specs."""
-        zeros: D = zero_transition(self._env_layout)
-        return zeros
+        return cast("D", zero_transition(self._env_layout))
 
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
         """`check_env_specs` of this environment, with the same arguments."""
@@ -357,8 +359,7 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
             static_seed: whether several environments share the seed; no difference for a single one.
         """
         del static_seed
-        seed = as_seed(seed)
-        self._set_seed(seed)
+        self._set_seed(seed := as_seed(seed))
         return seed
 
     def close(self, *, raise_if_closed: bool = True) -> None:

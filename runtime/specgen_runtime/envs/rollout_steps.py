@@ -202,7 +202,8 @@ def fill_randomly(env: EnvBase[Any], rows: BlockSteps, options: RolloutOptions) 
     """Take random actions, drawn in blocks: they, and all generators' states, are those of drawing step by step.
 
     Some environments draw from torch's global generator, as random actions do. Whether one does is looked at after
-    each block, beginning with one of a single step; where it does, all further blocks are of single steps.
+    each block, beginning with one of a single step; where it does, and where resets draw random actions, all further
+    blocks are of single steps.
 
     Args:
         env: whose action specs.
@@ -220,7 +221,7 @@ def fill_randomly(env: EnvBase[Any], rows: BlockSteps, options: RolloutOptions) 
     blocks: list[tuple[Tensor, ...]] = []
     while rows.steps < options.max_steps and not rows.over:
         at, wanted = rows.steps, options.max_steps - rows.steps
-        if env._draws_torch is not False:
+        if env._draws_torch is not False or env._acts_in_resets:
             wanted = 1
         elif options.any_stops:
             wanted = min(wanted, max(_FIRST_BLOCK, 2 * at))

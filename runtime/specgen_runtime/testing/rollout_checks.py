@@ -16,6 +16,7 @@ from specgen_runtime.testing.identical import assert_identical
 from specgen_runtime.testing.running import (
     Env,
     Make,
+    acting_alike,
     closing,
     joined,
     made,
@@ -116,15 +117,20 @@ def check_step_and_maybe_reset(make: Make, *, seed: int = 0, steps: int = 40) ->
     with closing(made(make)) as one, closing(made(make)) as other, torch_seeded(seed):
         for env in (one, other):
             env.set_seed(seed)
-        left, right = one.reset(), other.reset()
+        with acting_alike(one, seed):
+            left = one.reset()
+        with acting_alike(other, seed):
+            right = other.reset()
         for step in range(steps):
             left = one.rand_action(left)
             right = right.update(left.select(*one.action_keys).clone())
             given = left
-            transition, left = one.step_and_maybe_reset(left)
+            with acting_alike(one, seed + step):
+                transition, left = one.step_and_maybe_reset(left)
             assert transition is given, "step_and_maybe_reset must return the tensordict that it was given"
             expected = other.step(right)
-            right = other.maybe_reset(other.step_mdp(expected))
+            with acting_alike(other, seed + step):
+                right = other.maybe_reset(other.step_mdp(expected))
             what = f"step_and_maybe_reset at step {step}"
             assert_identical(transition, expected, f"{what}, the transition")
             assert_identical(left, right, f"{what}, the next root")

@@ -58,6 +58,11 @@ def torch_seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def acting_alike(env: Env, seed: int) -> contextlib.AbstractContextManager[None]:
+    """Let resets inside draw the same random actions, where they draw some: those are of torch's global generators."""
+    return torch_seeded(seed) if env._acts_in_resets else contextlib.nullcontext()
+
+
 def seeded_rollout(env: Env, seed: int, steps: int) -> TensorDictBase:
     """A rollout with random actions from a seeded start, through the ends of episodes."""
     env.reset()  # some make what they hold only now, and draw from torch's generator to seed it

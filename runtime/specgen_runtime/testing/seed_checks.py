@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from specgen_runtime.testing.identical import assert_identical
-from specgen_runtime.testing.running import Env, Make, closing, made, seeded_rollout, torch_seeded
+from specgen_runtime.testing.running import (
+    Env,
+    Make,
+    acting_alike,
+    closing,
+    made,
+    seeded_rollout,
+    torch_seeded,
+)
 
 __all__ = ["check_seeding"]
 
@@ -12,7 +20,7 @@ def check_seeding(make: Make, *, seed: int = 0, steps: int = 20, deterministic: 
     """Check that a seed fixes what happens, in a new environment and in a used one, and that seeds matter.
 
     Also that the environment's own draws hang on `set_seed` alone and not on the state of torch's global
-    generator (from which random actions come), and what `set_seed` returns: the seed for the next environment,
+    generator (from which random actions come, those of resets as well), and what `set_seed` returns: the seed for the next environment,
     the input for a single one or with `static_seed`, None for None.
 
     Args:
@@ -33,7 +41,8 @@ def check_seeding(make: Make, *, seed: int = 0, steps: int = 20, deterministic: 
         for noise in (seed + 11, seed + 12):
             with torch_seeded(noise):
                 first.set_seed(seed)
-                starts.append(first.reset().clone())
+                with acting_alike(first, seed):
+                    starts.append(first.reset().clone())
         assert_identical(
             starts[1], starts[0], "the same seed, another state of torch's global generator before set_seed"
         )

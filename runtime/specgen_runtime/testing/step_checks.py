@@ -11,7 +11,7 @@ from torch import Tensor
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.spec_leaves import leaves_of
 from specgen_runtime.testing.identical import assert_identical
-from specgen_runtime.testing.running import Env, Make, closing, made, torch_seeded
+from specgen_runtime.testing.running import Env, Make, acting_alike, closing, made, torch_seeded
 
 __all__ = ["check_aliasing", "check_batch_size", "check_preset_next"]
 
@@ -105,8 +105,10 @@ def check_aliasing(make: Make, *, seed: int = 0, steps: int = 4) -> None:
     with closing(made(make)) as plain, closing(made(make)) as scribbled, torch_seeded(seed):
         plain.set_seed(seed)
         scribbled.set_seed(seed)
-        root = plain.reset()
-        other = scribbled.reset().clone()
+        with acting_alike(plain, seed):
+            root = plain.reset()
+        with acting_alike(scribbled, seed):
+            other = scribbled.reset().clone()
         kept: list[tuple[str, TensorDictBase, TensorDictBase]] = [("reset", root, root.clone())]
         for step in range(steps):
             current = plain.rand_action(root.clone())
@@ -121,8 +123,10 @@ def check_aliasing(make: Make, *, seed: int = 0, steps: int = 4) -> None:
             assert_identical(copy, transition, f"step {step}: after earlier results were overwritten")
             _scribble(found)
             kept.append((f"step {step}", transition, transition.clone()))
-            root = plain.maybe_reset(plain.step_mdp(transition.clone()))
-            after = scribbled.maybe_reset(scribbled.step_mdp(copy))
+            with acting_alike(plain, seed + step):
+                root = plain.maybe_reset(plain.step_mdp(transition.clone()))
+            with acting_alike(scribbled, seed + step):
+                after = scribbled.maybe_reset(scribbled.step_mdp(copy))
             other = after.clone()
             _scribble(after)
             for what, now, before in kept:

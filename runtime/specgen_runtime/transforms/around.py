@@ -34,6 +34,11 @@ class AroundTransform(GeneratedTransform[Row, InverseRow]):
     _around = True
     _steps_inner_env = False
 
+    @property
+    def _acts_in_resets(self) -> bool:
+        """Whether it draws random actions when the environment is reset."""
+        return False
+
     def _around_step(self, tensordict: TensorDictBase, inner: InnerEnv) -> TensorDictBase:
         """Step the environment before this transform, as often and with what actions it likes.
 

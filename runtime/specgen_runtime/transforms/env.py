@@ -16,6 +16,7 @@ from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.wrapping import WrappingEnv
 from specgen_runtime.specs import Composite, TensorSpec
+from specgen_runtime.transforms.around import AroundTransform
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.base_actions import Masks, base_action_masks, base_rand_action
 from specgen_runtime.transforms.bound import BoundTransform
@@ -176,6 +177,11 @@ class TransformedEnv(WrappingEnv[T, S]):
             raise RuntimeError(
                 "_allow_done_after_reset is a read-only property for TransformedEnvs: set it on base_env"
             )
+
+    @property
+    def _acts_in_resets(self) -> bool:  # type: ignore[override]
+        around = [entry for entry in leaves(self._transform) if isinstance(entry, AroundTransform)]
+        return self.base_env._acts_in_resets or any(entry._acts_in_resets for entry in around)
 
     def _upstream_of(self, transform: Transform) -> TransformedEnv:
         """The base environment with the transforms before `transform`."""

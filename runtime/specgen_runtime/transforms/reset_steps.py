@@ -29,6 +29,10 @@ class ResetStepsTransform(AroundTransform[Row, InverseRow]):
 
     _steps_inner_env = True
 
+    @property
+    def _acts_in_resets(self) -> bool:
+        return type(self)._act is ResetStepsTransform._act
+
     def _at_most(self) -> int:
         """How many steps there may be."""
         raise NotImplementedError(f"{type(self).__name__} does not say how often it steps at most")

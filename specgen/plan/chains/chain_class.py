@@ -55,6 +55,7 @@ def chain_class(
         parent = "python_environment"
         python = python_plan(env.env, consts="env_consts", params="env_params" if chain.params else "params")
     learned = learned_record(chain)
+    transforms = [instance.transform for instance in chain.instances]
     plan = environment_plan(
         interface,
         "chain",
@@ -76,6 +77,7 @@ def chain_class(
         objects=chain_objects(chain),
         made_with=made_with(chain),
         unfused=plan_unfused(chain),
+        acts_in_resets=any(one.around is not None and one.around.kind == "reset_steps" for one in transforms),
         recalled=_recalled(interface, chain),
     )
 

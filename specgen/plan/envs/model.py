@@ -319,6 +319,7 @@ class EnvironmentPlan(EnvClassPlan):
         objects: the names of the objects of classes that they call, with the calls that make the transforms.
         made_with: the parameters that those objects are made with, each with the transform of one.
         unfused: what a chain is made of; None for an environment.
+        acts_in_resets: whether a reset draws random actions.
         recalled: the observations that a step of a chain reads as they were before it, which no state says, each with the
             transform that does.
     """
@@ -356,4 +357,5 @@ class EnvironmentPlan(EnvClassPlan):
     objects: tuple[tuple[str, CallPlan], ...] = ()
     made_with: tuple[tuple[str, str], ...] = ()
     unfused: UnfusedPlan | None = None
+    acts_in_resets: bool = False
     recalled: tuple[tuple[Key, str], ...] = ()

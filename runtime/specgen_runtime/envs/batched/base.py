@@ -94,7 +94,7 @@ class BatchedEnv(EnvBase[D]):
             )
         self.share_individual_td = self._ragged or bool(self._wanted_lazy)
         self._allow_done_after_reset, self._resets_itself = whole.allow_done_after_reset, whole.resets_itself
-        self._action_masks = whole.action_masks
+        self._action_masks, self._acts_in_resets = whole.action_masks, whole.acts_in_resets
 
     # starting and closing
 

@@ -32,6 +32,7 @@ class Description:
         allow_done_after_reset: whether a reset may leave it done.
         steps_rows: whether some of its own rows can step without the others.
         resets_itself: whether what is done cannot be told to reset, since it has done so already.
+        acts_in_resets: whether its resets draw random actions.
         sets_state: whether its resets can start from a given state.
         action_masks: actions whose allowed values an observation tells, with that observation's key.
     """
@@ -43,6 +44,7 @@ class Description:
     allow_done_after_reset: bool
     steps_rows: bool
     resets_itself: bool
+    acts_in_resets: bool
     sets_state: bool
     action_masks: tuple[tuple[NestedKey, NestedKey], ...]
 
@@ -57,6 +59,7 @@ class Description:
             allow_done_after_reset=env._allow_done_after_reset,
             steps_rows=env._steps_rows(),
             resets_itself=resets_itself(env),
+            acts_in_resets=env._acts_in_resets,
             sets_state=env._supports_set_state,
             action_masks=tuple(getattr(env, "_action_masks", ())),
         )
@@ -145,6 +148,7 @@ def joined(descriptions: Sequence[Description], device: torch.device | None) -> 
         allow_done_after_reset=any(each.allow_done_after_reset for each in descriptions),
         steps_rows=all(each.steps_rows for each in descriptions),
         resets_itself=any(each.resets_itself for each in descriptions),
+        acts_in_resets=any(each.acts_in_resets for each in descriptions),
         sets_state=all(each.sets_state for each in descriptions),
         action_masks=masks.pop() if len(masks) == 1 else (),
     )
