@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -373,3 +374,27 @@ def test_rewards_come_as_tensors_too() -> None:
 def test_arguments(arguments: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         ChatEnv(DATA, **arguments)
+
+
+def test_what_functions_raise_is_told_with_their_names() -> None:
+    def grade(answers: Any, rows: Any) -> list[float]:
+        return [float(row["anser"]) for row in rows]
+
+    class Ask:
+        def __call__(self, chat: Any, row: Any) -> Any:
+            raise ValueError("no server")
+
+    source = [{"query": "Hello", "answer": "1"}]
+    for options, error, text in (
+        (
+            {"reward": grade},
+            KeyError,
+            r"in the reward function .*grade, which was given 2 conversations and rows",
+        ),
+        ({"tools": Ask()}, ValueError, r"in the tools .*Ask, which was given 1 conversation and a row"),
+    ):
+        env = ChatEnv(source, batch_size=(2,), group=2, **options)  # type: ignore[arg-type]
+        with pytest.raises(error) as found:
+            env.rollout(1)
+        (note,) = found.value.__notes__
+        assert re.match(rf"{text} with 'answer', 'query'$", note)

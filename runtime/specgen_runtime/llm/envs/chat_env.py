@@ -16,7 +16,7 @@ from specgen_runtime.llm.conversations.incremental_tokenizer import IncrementalT
 from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of
 from specgen_runtime.llm.envs.chat_tokens import form_of
 from specgen_runtime.llm.envs.prompts import GroupedPrompts, Prompts, Row
-from specgen_runtime.llm.envs.rewards import Reward, check_reward, scores_of
+from specgen_runtime.llm.envs.rewards import Reward, check_reward, scores_of, told_of
 from specgen_runtime.llm.envs.tools import Tools, check_tools, messages_of
 from specgen_runtime.specs import Categorical, Composite, NonTensor, Unbounded
 from specgen_runtime.specs.non_tensors.data import elements
@@ -256,7 +256,8 @@ class ChatEnv(EnvBase[D, S]):
         terminated, truncated = [False] * count, [False] * count
         for index in stepping:
             last = self.max_turns is not None and turns[index] >= self.max_turns
-            said = () if self.tools is None else self.tools(full[index], rows[index])
+            with told_of("tools", self.tools, rows[index : index + 1]):
+                said = () if self.tools is None else self.tools(full[index], rows[index])
             terminated[index] = last if self.tools is None else said is None
             truncated[index] = last and not terminated[index]
             chats[index] = full[index] + messages_of(said)
@@ -338,7 +339,9 @@ class ChatEnv(EnvBase[D, S]):
         values = {name: torch.zeros(self.batch_size.numel()) for name in ("reward", *self.metrics)}
         reward: Reward | None = self.__dict__["reward_function"]
         if ended and reward is not None:
-            for name, scores in scores_of(reward(chats, rows), len(ended), self.metrics).items():
+            with told_of("reward function", reward, rows):
+                given = reward(chats, rows)
+            for name, scores in scores_of(given, len(ended), self.metrics).items():
                 values[name][ended] = scores.cpu()
         return {name: value.reshape(*self.batch_size, 1).to(self.device) for name, value in values.items()}
 

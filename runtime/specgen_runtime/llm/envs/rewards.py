@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 import torch
@@ -14,7 +15,7 @@ from specgen_runtime.llm.models.autocast import autocasting
 from specgen_runtime.llm.models.head import accepts, evaluating
 from specgen_runtime.ragged import Ragged
 
-__all__ = ["Reward", "RewardModel", "Scores", "check_reward", "scores_of"]
+__all__ = ["Reward", "RewardModel", "Scores", "check_reward", "scores_of", "told_of"]
 
 
 class Scores:
@@ -141,6 +142,27 @@ def check_reward(reward: Any) -> None:
         raise TypeError(f"reward is a function of conversations and their rows, got {reward!r:.80}")
     if isinstance(reward, nn.Module) and hasattr(reward, "get_input_embeddings"):
         raise TypeError(f"a {type(reward).__name__} reads tokens: give reward=RewardModel(model, tokenizer)")
+
+
+@contextmanager
+def told_of(what: str, function: Any, rows: Sequence[Any]) -> Iterator[None]:
+    """Note at an error of a function of the user's which one it was, and what the rows have that it was given.
+
+    Args:
+        what: what it is, for the note.
+        function: the function.
+        rows: those that it was given.
+    """
+    try:
+        yield
+    except Exception as error:
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        of = sorted({key for row in rows if isinstance(row, Mapping) for key in row}, key=str)
+        error.add_note(
+            f"in the {what} {name}, which was given {len(rows)} conversation{'s' * (len(rows) != 1)} and"
+            f" {'rows' if len(rows) != 1 else 'a row'} with {', '.join(map(repr, of)) or 'no entries'}"
+        )
+        raise
 
 
 def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tensor]:
