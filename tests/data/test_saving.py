@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -23,10 +23,12 @@ from specgen_runtime.data import (
     RandomSampler,
     ReplayBuffer,
     SamplerWithoutReplacement,
+    TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
     saving,
 )
 from specgen_runtime.transforms import MultiStepTransform
+from specgen_std.transforms import RewardScaling
 from tensordict import TensorDict
 
 from tests.data.transitions import transitions
@@ -147,6 +149,35 @@ def test_a_batch_size_is_no_state() -> None:
     for buffer, expected in ((sized, 3), (unsized, 2)):
         buffer.load_state_dict(saved.state_dict())
         assert len(buffer.sample()) == expected
+
+
+def of_parts(size: int = 20, loc: tuple[int, ...] = (1,), **options: Any) -> TensorDictReplayBuffer:
+    parts = {"storage": LazyTensorStorage(size), "sampler": PrioritizedSampler(size, 0.5, 0.3), **options}
+    buffer = TensorDictReplayBuffer(batch_size=6, generator=torch.Generator().manual_seed(3), **parts)
+    buffer.append_transform(RewardScaling(torch.zeros(loc), 2.0 + len(loc)))
+    return buffer
+
+
+OF_OTHER_PARTS: dict[str, Callable[[], TensorDictReplayBuffer]] = {
+    "sampler": lambda: of_parts(sampler=SamplerWithoutReplacement()),
+    "writer": lambda: of_parts(writer=TensorDictMaxValueWriter(rank_key=("next", "reward"))),
+    "transforms": lambda: of_parts(loc=()),
+    "storage": lambda: of_parts(30),
+}
+
+
+@pytest.mark.parametrize("part", OF_OTHER_PARTS)
+def test_a_state_of_other_parts_changes_nothing(part: str) -> None:
+    """Whichever part it does not fit: rows, priorities, the cursor, transforms and draws are as they were."""
+    buffer, twin = (of_parts(prefetch=3) for _ in range(2))
+    expected, samples = use(twin, 0), use(buffer, 0)
+    other = OF_OTHER_PARTS[part]()
+    other.extend(transitions(25, 100) if part == "storage" else transitions(4, 100))
+    with pytest.raises((KeyError, RuntimeError, ValueError)):
+        buffer.load_state_dict(other.state_dict())
+    expected += [twin[:], *use(twin, 5), twin[:]]
+    samples += [buffer[:], *use(buffer, 5), buffer[:]]
+    assert all((mine == theirs).all() for mine, theirs in zip(samples, expected, strict=True))
 
 
 def test_of_an_empty_buffer(tmp_path: Path) -> None:

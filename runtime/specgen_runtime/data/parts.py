@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from specgen_runtime.data.samplers import Sampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.writers import Writer
 
-__all__ = ["load_part", "made_part", "positive"]
+__all__ = ["kept_on_error", "load_part", "made_part", "positive"]
 
 Part = TypeVar("Part", Storage, Sampler, Writer)
 
@@ -44,6 +45,18 @@ def load_part(part: Sampler | Writer, state: dict[str, Any]) -> None:
             f"the state that was saved has no {error}, which a {type(part).__name__} goes on with: load it into a buffer of the "
             "same parts"
         ) from None
+
+
+@contextmanager
+def kept_on_error(*parts: Sampler | Writer) -> Iterator[None]:
+    """Let parts be as they were, where something raises."""
+    before = [part.state_dict() for part in parts]
+    try:
+        yield
+    except BaseException:
+        for part, state in zip(parts, before, strict=True):
+            part.load_state_dict(state)
+        raise
 
 
 def positive(name: str, value: Any) -> int:

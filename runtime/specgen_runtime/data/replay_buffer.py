@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.data.list_storages import ListStorage
-from specgen_runtime.data.parts import load_part, made_part
+from specgen_runtime.data.parts import kept_on_error, load_part, made_part
 from specgen_runtime.data.rows import RowData, elements_at, index_on, is_key, rows_first
 from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
 from specgen_runtime.data.samples import Drawing, Sample, Samples
@@ -356,14 +356,14 @@ class ReplayBuffer:
         """Go on from where another buffer of the same parts stood.
 
         Raises:
-            KeyError, TypeError, ValueError: the rows don't fit this storage.
+            KeyError, RuntimeError, TypeError, ValueError: it fits a part of this buffer not, which is as it was before.
         """
-        with self._samples.idle():
-            self.storage.load_state_dict(state_dict["_storage"])
+        with self._samples.idle(), self._samples.kept_on_error(), kept_on_error(self.sampler, self.writer):
             load_part(self.sampler, state_dict["_sampler"])
             load_part(self.writer, state_dict["_writer"])
             self._samples.load_state_dict(state_dict)
-            self.set_rng(self.generator)
+            self.storage.load_state_dict(state_dict["_storage"])  # last: it is all or nothing
+        self.set_rng(self.generator)
 
     def _state_but_rows(self) -> dict[str, Any]:
         parts = {"_sampler": self.sampler.state_dict(), "_writer": self.writer.state_dict()}

@@ -239,6 +239,21 @@ class Samples:
                 self.generator = torch.Generator(device) if self.generator is None else self.generator
                 load_generator(self.generator, state)
 
+    @contextmanager
+    def kept_on_error(self) -> Iterator[None]:
+        """Let transforms, samples that were made ahead and the generator be as they were, where something raises."""
+        transforms = copy.deepcopy(self.transform.state_dict())
+        others = self.batch_size, self._begun, self.pass_ended, self.generator
+        drawn = None if self.generator is None else self.generator.get_state()
+        try:
+            yield
+        except BaseException:
+            self.transform.load_state_dict(transforms)
+            self.batch_size, self._begun, self.pass_ended, self.generator = others
+            if self.generator is not None and drawn is not None:
+                self.generator.set_state(drawn)
+            raise
+
     def __getstate__(self) -> dict[str, Any]:
         with self.idle():
             return {
