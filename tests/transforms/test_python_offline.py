@@ -87,6 +87,9 @@ def test_data_may_end_inside_of_an_episode(generated: ModuleType, batch: tuple[i
     found = generated.Gain(0.9)(data.copy())
     for key in ("gain", "value_target"):
         torch.testing.assert_close(found[key], expected[key])
+        assert found[key].shape == data.shape, (
+            "a type that says all dimensions, beside rewards with a trailing 1"
+        )
     assert {"goal_near", "count", "length"}.isdisjoint(found.keys(True, True))
     assert {*found["next"].keys()} == {*data["next"].keys()}
 
