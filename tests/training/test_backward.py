@@ -75,6 +75,14 @@ def test_gradients_draws_and_what_is_written() -> None:
         torch.testing.assert_close(mine, theirs)
 
 
+def test_what_is_returned_is_detached() -> None:
+    """As it is where torch compiles: there is no graph behind it any more."""
+    weights, data = Weights(), TensorDict({"x": torch.ones(3, 4)})
+    outputs = Backward(loss_of, [Adam(weights.parameters())])(weights, data)
+    assert not any(value.requires_grad for value in outputs.values())
+    assert weights.one.grad is not None
+
+
 def test_many_are_compiled_apart() -> None:
     """Torch keeps eight graphs of a function; each has those of its own."""
     for _ in range(10):

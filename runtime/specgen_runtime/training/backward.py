@@ -59,7 +59,7 @@ class Backward(Generic[P, OutputT]):
         """Call the function, and write gradients over those that there are.
 
         Returns:
-            What the function returns besides the loss; compiled, it is detached.
+            What the function returns besides the loss, detached.
 
         Raises:
             NotCompiledError: torch can't compile the function, or not on this machine.
@@ -69,7 +69,8 @@ class Backward(Generic[P, OutputT]):
                 loss, outputs = self.function(*args, **kwargs)
             self._zero_grad()
             torch.autograd.backward(loss)
-            return outputs
+            detached: OutputT = outputs.detach()
+            return detached
         parameters = [
             parameter
             for optimizer in self.optimizers
