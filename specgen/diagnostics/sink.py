@@ -40,8 +40,10 @@ class Sink:
         """Whether anything found stops the build; warnings do not."""
         return any(item.severity == "error" for item in self._items)
 
-    def __len__(self) -> int:
-        return len(self.items)
+    @property
+    def errors(self) -> int:
+        """How much of what was found stops the build: more than before behind a step that found a mistake, not a warning."""
+        return sum(item.severity == "error" for item in self._items)
 
 
 def tidy(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -159,7 +159,7 @@ def test_a_sink_sorts_and_drops_repetitions() -> None:
         ("a.yaml", 9, 1, "SG321"),
         ("b.yaml", 1, 1, "SG321"),
     ]
-    assert len(sink) == 5
+    assert len(sink.items) == 5
     assert sink.has_errors
     assert not Sink([at(1, 1, LINT)]).has_errors
     assert str(sink.items[0]) == "a.yaml:2:1: warning[SG311]: m"

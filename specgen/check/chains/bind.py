@@ -155,7 +155,7 @@ class Binder:
 
     def _faults(self) -> int:
         """How many mistakes have been found."""
-        return len(self.sink) + len(self.keys.missing)
+        return self.sink.errors + len(self.keys.missing)
 
     def _dropped_roles(self, instance: Instance) -> frozenset[str]:
         """The roles whose keys go, for the parameters that the transform is given."""

@@ -73,7 +73,7 @@ class InverseBinder:
             else:
                 found.append(Row(inputs, {}))
         outputs = [o for o in self.transform.written(inverse=True) if o.exists(self.instance.params)]
-        if len(self.sink) + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
+        if self.sink.errors + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
             return []
         names = iter(self.arguments.lists.get("out_keys_inv") or ())
         self.present = self.state.actions.keys() - {e.dotted for row in found for e in row.inputs.values()}
@@ -210,7 +210,7 @@ class InverseBinder:
         sizes = self.keys.sizes(self.transform, row.inputs, self.arguments)
         if sizes is None:
             return None
-        before = len(self.sink)
+        before = self.sink.errors
         params = self.instance.params.items()
         numbers = {**{name: value for name, value in params if isinstance(value, int)}, **sizes}
         tables = dict(bound_tables(self.instance, self.transform.backward, row.inputs))
@@ -235,7 +235,7 @@ class InverseBinder:
         used = {symbol.path: table for symbol, table in table_symbols(self.instance, tables)}
         bound = replace(row, outputs=written, sizes=sizes, facts=facts, tables=used)
         typed = typed_row(self.instance, bound, self.arguments.span, self.sink, inverse=True)
-        return self._with_specs(typed, likes) if len(self.sink) == before else None
+        return self._with_specs(typed, likes) if self.sink.errors == before else None
 
     def _entry(
         self,

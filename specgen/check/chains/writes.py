@@ -149,10 +149,10 @@ class WrittenKeys:
 
     def note_written(self, made: Entry, writer: str, span: Span) -> bool:
         """Note a new key of the transform `writer`, at `span`; returns whether nothing stands against it."""
-        before = len(self._sink)
+        before = self._sink.errors
         self._note_new_key(made, span)
         self._writers[made.dotted] = (writer, span)
-        return len(self._sink) == before
+        return self._sink.errors == before
 
     def note_action(self, made: Entry, span: Span, present: Collection[str]) -> None:
         """Note the key under which a transform takes an action; a key that is there already is reported.

@@ -72,7 +72,7 @@ class ModelBinder:
 
     def bind(self, position: int) -> ModelInstance | None:
         """The transform at this position; None if it has mistakes, or a model that it names has."""
-        before = len(self.sink)
+        before = self.sink.errors
         self._read_arguments()
         self._find_models()
         self._find_keys()
@@ -81,7 +81,7 @@ class ModelBinder:
         self._check_penalty()
         self._check_reads()
         writes = self._writes()
-        if len(self.sink) > before and Sink(self.sink.items[before:]).has_errors:
+        if self.sink.errors > before:
             self.sound = False
         chain = ".".join(map(str, self.path[:2]))
         return (
@@ -116,9 +116,9 @@ class ModelBinder:
         for param in self.transform.params:
             self.params[param.name] = param.default
             if param.name in self.given:
-                before = len(self.sink)
+                before = self.sink.errors
                 value = check_argument(param, self.given[param.name], name, self.sink)
-                if len(self.sink) == before:
+                if self.sink.errors == before:
                     self.params[param.name] = value
         for texts in self.transform.texts:
             node = self.given.get(texts.name)
@@ -268,10 +268,10 @@ class ModelBinder:
             if collides:  # one key that is taken says enough
                 self.state.entries.setdefault(entry.dotted, entry)
                 continue
-            before = len(self.sink)
+            before = self.sink.errors
             if self._is_free(entry, keyword, writes):
                 writes.append(entry)
-            collides = len(self.sink) > before
+            collides = self.sink.errors > before
         if self.transform.coefficient and self.params["add_to_reward"] and self.params["spread"] == "tokens":
             writes.append(reward_entry(("reward",), (width,)))
         self.state.entries.update((entry.dotted, entry) for entry in writes)

@@ -36,7 +36,7 @@ def means_first(
         help = near or (f"write `by: {next(iter(words))}`" if words else declare)
         sink.add(rules.WRONG_REDUCE.at(span, message, help=help))
         return None
-    known = len(sink.items)
+    known = sink.errors
     _words_listed(file, here, loss.reduce, by, words[by], sink)
     dims = {
         word: _dimensions(file, here, word, given, loss.samples, sink)
@@ -50,7 +50,7 @@ def means_first(
             sink.add(
                 rules.WRONG_REDUCE.at(file.key_span(*path, "terms", name, "elementwise"), message, help=help)
             )
-    return MeansFirst(by, dims) if len(sink.items) == known else None
+    return MeansFirst(by, dims) if sink.errors == known else None
 
 
 def _words_listed(

@@ -56,7 +56,7 @@ class HindsightReader(PartReader):
         if not isinstance(data, ReplayData) or data.hindsight is None or data.recorded is not None:
             return data
         span = data.hindsight.span
-        before = len(self.sink.items)
+        before = self.sink.errors
         self._check_steps(data, workers, span)
         declared = self.scopes.at(env.span).envs[env.name]
         assert isinstance(declared, Checked)
@@ -65,15 +65,13 @@ class HindsightReader(PartReader):
             return data
         check = _GoalCheck(self, env, declared.value, keys, span)
         check.check_goals(losses)
-        if len(self.sink.items) > before:
+        if self.sink.errors > before:
             return data
         functions = dict(data.hindsight.functions)
         if "reward" in functions:
             check.check_changed_rewards()
         for name in ("reward", "terminated"):
-            if (
-                name not in functions and len(self.sink.items) == before
-            ):  # one mistake stands in the way of both
+            if name not in functions and self.sink.errors == before:  # one mistake stands in the way of both
                 found = check.function(name)
                 functions |= {name: found} if found is not None else {}
         params = _params(functions, declared.value)

@@ -85,20 +85,20 @@ class AroundChecker:
             self.file, self.path, declared, self.roles, self.sink
         ):
             return None
-        before = len(self.sink)
+        before = self.sink.errors
         self.names.claim(NTH, "number of the repetition", self.file.key_span(*here))
         sections = {phase: statements for phase in self._parts(declared) if (statements := self._part(phase))}
         count = self._count(kind, sections)
         check_around_flow(
             self.file, self.path, self.transform, declared, (self.roles, self.outputs), self.sink
         )
-        if len(self.sink) > before and self.sink.has_errors:
+        if self.sink.errors > before:
             return None
         stacked = stacked_outputs(self.roles, self.outputs, sections.get("collect", ()), self.sink)
         sections["collect"] = tuple(one for one in sections.get("collect", ()) if one.target not in stacked)
         for output in (one for one in self.outputs if one.each is None):
             report_reading_nothing(output, "collect", sections["collect"], self.sink)
-        if len(self.sink) > before and self.sink.has_errors:
+        if self.sink.errors > before:
             return None
         folds = sections.get("fold", ())
         return Around(
@@ -212,9 +212,9 @@ class AroundChecker:
             return None
         symbol = Symbol(".".join(here), field, typed.type, typed.interval, span=source.span)
         statement = made_statement(here, field, expr, source, typed, symbol)
-        before = len(self.sink)
+        before = self.sink.errors
         check_draws([statement], (), self.sink)
-        return statement if len(self.sink) == before else None
+        return statement if self.sink.errors == before else None
 
     def _reads_absent(self, expr: Expr, source: Scalar, absent: Mapping[str, str]) -> bool:
         found = [name for name in names_read_or_called(expr) if name.path in absent]

@@ -138,7 +138,7 @@ def joins_keys(
 ) -> bool:
     """Whether `collect` joins the keys of an `all:` role, which is reported: each of them is collected as it is."""
     several = {name for role in roles if role.form == "all" for name in (role.name, f"next.{role.name}")}
-    before = len(sink)
+    before = sink.errors
     for output in declared.collect:
         source = file.scalar(*path, "around", "collect", output)
         expr = parse(source, Sink())
@@ -153,7 +153,7 @@ def joins_keys(
                         "and join what is collected in a transform behind this one",
                     )
                 )
-    return len(sink) > before
+    return sink.errors > before
 
 
 def stacked_outputs(

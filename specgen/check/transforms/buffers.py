@@ -240,9 +240,9 @@ def check_update(
         undrawn=_UNDRAWN,
         absent=elsewhere,
     )
-    before = len(sink.items)
+    before = sink.errors
     result = check_section(section, targets, wrong, sink)
-    if len(sink.items) > before:
+    if sink.errors > before:
         return result, symbols
     for statement in result.statements:
         if statement.target in targets and statement.typed.type.level == "batch":

@@ -111,7 +111,7 @@ class _Checker:
     def run(
         self, fixed: Mapping[str, Binding], sizes: Mapping[str, Binding]
     ) -> tuple[CheckedRecursion, OverTime]:
-        before = len(self.sink.items)
+        before = self.sink.errors
         self._outputs_assigned()
         step = self._section("step", {**fixed, **sizes, **self._given("step"), **self._past()})
         start = self._section(
@@ -123,7 +123,7 @@ class _Checker:
         if not isinstance(self.declared.open, str):
             open_ = self._section("open", {**fixed, **sizes, **self._given("open")})
             self._open_ends(self.declared.open)
-        if len(self.sink.items) == before:
+        if self.sink.errors == before:
             self._starts(step)
         checked = CheckedRecursion(
             self.declared.direction == "backward",

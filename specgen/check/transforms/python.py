@@ -43,7 +43,7 @@ def check_python_phases(
                     )
                 )
         return None
-    before = len(sink.items)
+    before = sink.errors
     source = python_source(file.scalar(*path, "python"), module, sink)
     for field in _SAID_BY_CLASS:
         if getattr(transform, field):
@@ -93,7 +93,7 @@ def check_python_phases(
             what = "given to" if output.inverse else "computed by"
             message = f"`{output.name}` is {what} a class, and has no type of its own"
             sink.add(rules.NETWORK_DECLARED.at(span, message, help="declare it, as in `type: float32[64]`"))
-    if len(sink.items) > before:
+    if sink.errors > before:
         return None
     return PythonPhases(source, tuple(transform.phases), transform.reads_env)
 
