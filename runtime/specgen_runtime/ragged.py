@@ -100,6 +100,10 @@ def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | Non
     if value is None or (isinstance(value, Tensor) and not value.is_nested):
         return value
     rows = leaves(list(value.unbind()) if isinstance(value, Tensor) else value)
+    if isinstance(value, list) and data.ndim > 1 and len(rows) != data.numel():
+        # stacked along a later dimension, as the steps of a rollout are: each has rows of several
+        flat = rows_at(data.select(key).reshape(-1), key)
+        return flat.reshape(*data.batch_size, *flat.shape[1:]) if isinstance(flat, Tensor) else flat
     if rows and len({row.shape for row in rows}) == 1:  # rows of a lazy stack that have one length
         return torch.stack(rows).reshape(*data.batch_size, *rows[0].shape)
     return rows

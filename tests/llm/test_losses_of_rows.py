@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -42,18 +43,27 @@ def rows(masks: bool = True) -> list[TensorDict]:
     return made
 
 
-def padded() -> TensorDict:
-    """The same with padding on the left, by hand."""
-    width = max(whole for _, whole in LENGTHS)
+def padded(of: Sequence[int] = range(len(LENGTHS)), width: int = 9) -> TensorDict:
+    """The same, or some of them, with padding on the left, by hand."""
 
     def left(row: torch.Tensor) -> torch.Tensor:
         return torch.cat([row.new_zeros(width - len(row), *row.shape[1:]), row])
 
-    return torch.stack([TensorDict({key: left(row[key]) for key in keys_of(row)}) for row in rows()])
+    chosen = [rows()[index] for index in of]
+    return torch.stack([TensorDict({key: left(row[key]) for key in keys_of(row)}) for row in chosen])
 
 
 def keys_of(row: TensorDictBase) -> list[Any]:
     return [key for key in row.keys(True, True) if key not in (("tokens", "prompt"), ("tokens", "padded"))]
+
+
+def test_steps_of_different_widths() -> None:
+    """Two turns of two conversations, each turn as wide as its longest row: the same as of one width."""
+    loss = GRPOLoss(actor())
+    of_one_width = torch.stack([padded([0, 1]), padded([2, 0])], 1)
+    turns = lazy_stack([padded([0, 1], 7), padded([2, 0])], 1)
+    for data in (turns, turns.reshape(-1)):
+        torch.testing.assert_close(loss(data)["loss_objective"], loss(of_one_width)["loss_objective"])
 
 
 OF_ADVANTAGES = [
