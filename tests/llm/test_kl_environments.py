@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from typing import Any
 
 import pytest
@@ -178,3 +180,23 @@ def test_inherited_members() -> None:
     assert isinstance(transform.pop(0), RewardSum)
     torch.testing.assert_close(transform(conversations())["next", "kl_penalty"], alone)
     env.close()
+
+
+def test_a_policy_that_is_its_own_reference() -> None:
+    """It is told when the two meet; another model of the same weights is a reference."""
+    policy = wrapped(0)
+    alias, tied = copy.copy(policy.model), copy.deepcopy(policy.model)
+    tied.load_state_dict(policy.model.state_dict())
+    for mine in (policy.model, alias):
+        reference = TransformersWrapper(mine, tokenizer=tokenizer(), generate=False, pad_output=True)
+        with pytest.warns(UserWarning, match=r"the KL is 0 whatever .* copy\.deepcopy\(model\)"):
+            RetrieveKL(policy, reference)
+        later = RetrieveKL(ref_model=reference)
+        env = chat_env(later)
+        collector = Collector(policy)
+        env.register_collector(collector)
+        with pytest.warns(UserWarning, match="ref_model has the weights of gen_model"):
+            later(conversations())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RetrieveKL(policy, TransformersWrapper(tied, tokenizer=tokenizer(), generate=False, pad_output=True))

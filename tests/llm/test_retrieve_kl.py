@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
-import warnings
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import (
-    ChatEnv,
     ChatHistory,
     KLComputation,
     KLRewardTransform,
@@ -25,7 +22,6 @@ from specgen_runtime.llm import (
 )
 from specgen_runtime.llm.kl_estimators import kl_estimate
 from specgen_runtime.ragged import rows_at
-from specgen_runtime.transforms import TransformedEnv
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -227,26 +223,6 @@ def test_fault_12_models_in_train_mode() -> None:
         transform = RetrieveKL(of("p"), of("q"))
     assert not penalty_of(transform).any()
     assert noisy.training
-
-
-def test_a_policy_that_is_its_own_reference() -> None:
-    """It is told when the two meet; another model of the same weights is a reference."""
-    policy = wrapped(0)
-    alias, tied = copy.copy(policy.model), copy.deepcopy(policy.model)
-    tied.load_state_dict(policy.model.state_dict())
-    for model in (policy.model, alias):
-        reference = TransformersWrapper(model, tokenizer=tokenizer(), generate=False, pad_output=True)
-        with pytest.warns(UserWarning, match=r"the KL is 0 whatever .* copy\.deepcopy\(model\)"):
-            RetrieveKL(policy, reference)
-        later = RetrieveKL(ref_model=reference)
-        env = TransformedEnv(ChatEnv(["Hello"]), later)
-        collector = torch.nn.ModuleDict({"policy": policy})  # an object that has a policy
-        env.register_collector(collector)
-        with pytest.warns(UserWarning, match="ref_model has the weights of gen_model"):
-            later(conversations())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        RetrieveKL(policy, TransformersWrapper(tied, tokenizer=tokenizer(), generate=False, pad_output=True))
 
 
 def test_device() -> None:
