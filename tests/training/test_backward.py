@@ -148,17 +148,17 @@ def test_what_a_compiled_function_raises_is_told(function: Any, why: str) -> Non
         backward(weights, TensorDict({"x": torch.ones(3, 4)}))
 
 
-def test_more_graphs_than_torch_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 1)
+def test_more_graphs_than_torch_keeps() -> None:
     weights = Weights()
     backward = Backward(
         lambda rows: (weights.one.sum() * rows.sum(), TensorDict({})),
         [Adam(weights.parameters())],
         compiled=True,
     )
-    backward(torch.ones(2))
-    with pytest.raises(NotCompiledError, match=r"it has 1 graphs, .* for data of other shapes"):
-        backward(torch.ones(3))
+    with torch._dynamo.config.patch(recompile_limit=1):
+        backward(torch.ones(2))
+        with pytest.raises(NotCompiledError, match=r"it has 1 graphs, .* for data of other shapes"):
+            backward(torch.ones(3))
 
 
 def test_errors_of_the_function_are_as_they_are() -> None:
@@ -179,10 +179,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_torch_without_gradients_in_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Older:
-        """The settings of a torch that has no such."""
-
-    monkeypatch.setattr(torch._dynamo, "config", Older())
+    monkeypatch.setattr("specgen_runtime.training.backward._TRACED", "a_setting_that_there_is_not")
     with pytest.raises(NotCompiledError, match="compiles no gradients: take a later one"):
         check_compiler("compile", True, CPU)
 
