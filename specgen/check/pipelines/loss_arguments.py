@@ -23,8 +23,6 @@ from specgen.check.pipelines.numbers import fact_of
 from specgen.check.pipelines.reader import PartReader, PipelineContext
 from specgen.check.pipelines.teams import mixes_values, of_team
 from specgen.check.unseen import unseen
-from specgen.diagnostics import Note
-from specgen.diagnostics.rules import pipeline_forms as form_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Typed
@@ -33,7 +31,7 @@ from specgen.schema.load import find
 from specgen.schema.other_names import meant_fields
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
-from specgen.source import Node, Scalar
+from specgen.source import Scalar
 from specgen.source import Sequence as SequenceNode
 from specgen.values import dataclass, replace
 
@@ -196,8 +194,6 @@ class LossReader(PartReader):
             elif not self.numbers.refuses(value):
                 argument = check_argument(param, value, loss.name, self.sink)
                 made.arguments[key.text] = made.values[key.text] = argument
-        if node is not None:
-            self._report_dropped(place, params, node)
         misspelt = meant_fields((key.text for key, _ in written), params)
         for name, param in params.items():
             if param.required and name not in made.values and name not in misspelt:
@@ -205,30 +201,6 @@ class LossReader(PartReader):
                 help = f"write `{loss.name}: {{{name}: …}}`"
                 self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*place), message, help=help))
         return made
-
-    def _report_dropped(self, place: tuple[str, ...], params: Mapping[str, Parameter], given: Node) -> None:
-        """Report what the loss was given that this one takes the place of, where this one has it, too, and is not told."""
-        span, loss = self.file.key_span(*place), place[-1]
-        before, arguments = self.scopes.replaced.get(span, (None, None))
-        if before is None or arguments is None or not isinstance(given, MappingNode):
-            return
-        told = {key.text: _written(value) for key, value in given.entries}
-        lost: dict[str, str] = {}
-        for key, value in arguments.entries:
-            param = params.get(key.text)
-            if param is None or param.required or key.text in told:
-                continue
-            usual = _default(param)
-            if not isinstance(value, Scalar) or (value.value != usual and value.text != _shown(usual)):
-                lost[key.text] = _written(value)
-        if not lost:
-            return
-        here = {name: _shown(_default(params[name])) for name in lost}
-        message = f"another loss does not inherit `{_listed(lost)}` from `{before.text}`: here it is `{_listed(here)}`"
-        meant = f"write `{{{loss}: {{{_listed({**told, **lost})}}}}}`"
-        help = f"{meant}, or `{{{loss}: {{{_listed({**told, **here})}}}}}`"
-        notes = [Note("what is left out", before.span)]
-        self.sink.add(form_rules.DROPPED_ARGUMENT.at(span, message, notes=notes, help=help))
 
 
 def _of_action(loss: CheckedLoss, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
@@ -283,24 +255,6 @@ def _names(value: Typed | None) -> Iterator[str]:
 
 def _default(param: Parameter) -> object:
     return None if param.default is REQUIRED else param.default
-
-
-def _shown(value: object) -> str:
-    """A value as a schema says it."""
-    return (
-        {None: "null", True: "true", False: "false"}.get(value, str(value))
-        if isinstance(value, bool | None)
-        else str(value)
-    )
-
-
-def _written(node: Node) -> str:
-    """An argument as it was written."""
-    return node.text if isinstance(node, Scalar) else "…"
-
-
-def _listed(arguments: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}: {text}" for name, text in arguments.items())
 
 
 def _is_number(param: Parameter, node: object) -> bool:

@@ -111,7 +111,6 @@ class _Merger:
         self.scopes = Scopes({file.root.span.file: visible})
         self.parents: dict[str, ParentPipeline] = {}
         self._merged_names: dict[Span, Span] = {}
-        self._replaced_losses: dict[Span, tuple[Scalar, MappingNode]] = {}
         self._open: list[str] = []
 
     def make(self, name: str) -> ParentPipeline:
@@ -132,8 +131,7 @@ class _Merger:
             if parent is not None:
                 whole = None if parent.node is None else self._merged(parent, parent.node, node)
                 said = parent.said
-                scopes = replace(scopes, merged=self._merged_names, replaced=self._replaced_losses)
-                scopes = scopes.over(parent.scopes)
+                scopes = replace(scopes, merged=self._merged_names).over(parent.scopes)
         self.parents[name] = ParentPipeline(name, whole, scopes, said)
         return self.parents[name]
 
@@ -154,7 +152,7 @@ class _Merger:
 
     def _merged(self, base: ParentPipeline, parent: MappingNode, child: MappingNode) -> MappingNode:
         inherited = tuple((key, node) for key, node in parent.entries if key.text not in _OWN)
-        self._merged_names, self._replaced_losses = {}, {}
+        self._merged_names = {}
         return self._mapping(replace(parent, entries=inherited), child, (), base)
 
     def _mapping(
@@ -162,10 +160,6 @@ class _Merger:
     ) -> MappingNode:
         """Both mappings by key, the child's over the parent's."""
         gone = frozenset(_replaced(parent, child, place))
-        if place[:1] == ("loss",) and _is_choice(parent, child, place):
-            for key, node in parent.entries:
-                if key.text in gone and isinstance(node, MappingNode):
-                    self._replaced_losses |= {other.span: (key, node) for other, _ in child.entries}
         made = {key.text: (key, node) for key, node in parent.entries if key.text not in gone}
         for key, node in child.entries:
             if is_dropped(node):

@@ -72,12 +72,10 @@ class Scopes:
     Attributes:
         files: what the files see in which it is written.
         merged: names under which a pipeline says more of what it inherits, by place: where that name is written.
-        replaced: losses that others take the place of, with their arguments, by the place of the name of each of the others.
     """
 
     files: Mapping[str, Visible]
     merged: Mapping[Span, Span] = field(default_factory=dict)
-    replaced: Mapping[Span, tuple[Scalar, MappingNode]] = field(default_factory=dict)
 
     def at(self, span: Span) -> Visible:
         """What a name may mean that is written at a place."""
@@ -89,16 +87,11 @@ class Scopes:
 
     def over(self, inherited: Scopes) -> Scopes:
         """These scopes, and those of what is inherited."""
-        return Scopes(
-            {**inherited.files, **self.files},
-            {**inherited.merged, **self.merged},
-            {**inherited.replaced, **self.replaced},
-        )
+        return Scopes({**inherited.files, **self.files}, {**inherited.merged, **self.merged})
 
     def named_in(self, node: MappingNode) -> Scopes:
         """What a pipeline names of it."""
-        files = {file: one.named_in(node) for file, one in self.files.items()}
-        return Scopes(files, self.merged, self.replaced)
+        return Scopes({file: one.named_in(node) for file, one in self.files.items()}, self.merged)
 
 
 def unknown_environment(name: str, declared: Collection[str], span: Span) -> Diagnostic:

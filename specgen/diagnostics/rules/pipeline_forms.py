@@ -1,4 +1,4 @@
-"""SG607, SG608, SG624, SG625, SG638, SG648, SG654: what a pipeline may be made of besides the parts that all have."""
+"""SG607, SG608, SG624, SG625, SG638, SG648: what a pipeline may be made of besides the parts that all have."""
 
 from __future__ import annotations
 
@@ -119,29 +119,4 @@ loss: {ClipPPOLoss: {entropy_coeff: 0.02}}
 """,
     severity="warning",
     without="The number is a hyper-parameter that changes nothing, whatever it is set to.",
-)
-
-DROPPED_ARGUMENT = Rule(
-    "SG654",
-    "an argument that another loss does not inherit",
-    """\
-A pipeline that extends another one inherits the arguments of its loss, unless it names a loss of another class: that one has
-its own. An argument of the same name, such as `gamma`, is its default then.
-
-```yaml
-pipelines:
-  Patient:
-    extends: C51  # loss: {DistributionalDQNLoss: {gamma: 0.9}}
-    loss: QRDQNLoss
-```
-
-```yaml
-pipelines:
-  Patient:
-    extends: C51
-    loss: {QRDQNLoss: {gamma: 0.9}}
-```
-""",
-    severity="warning",
-    without="The training has another discount than the one that it extends, and no error says so.",
 )
