@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ad05f31da31776028d07bef4eb4bdb74831b61833eccfe801c970a879da50e07
+# specgen: sha256=0ec06dfc8158d68bc4927b82124a84f3e86aa8f3a6461c4d5dd12e066d898f9a
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
     parts.optimizer.step()
     parts.updater.step()
     return DQNCartPoleMetrics(
-        loss=losses["loss"].detach(),
+        loss=losses["loss"],
         grad_norm=grad_norm,
     )
 

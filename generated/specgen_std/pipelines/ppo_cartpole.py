@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bdb66bca038065ba4b06143ac4ebedee4e5286f8a1c7de9530b13dffb0bd5314
+# specgen: sha256=54d5555b91fcf6dce90503775f4977f1ca067bf71903c8717c16b0107d6f2098
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -271,14 +271,14 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
     parts.actor_optimizer.step()
     parts.critic_optimizer.step()
     return PPOCartPoleMetrics(
-        loss_objective=losses["loss_objective"].detach(),
-        loss_critic=losses["loss_critic"].detach(),
-        kl_approx=losses["kl_approx"].detach(),
-        explained_variance=losses["explained_variance"].detach(),
-        clip_fraction=losses["clip_fraction"].detach(),
-        ESS=losses["ESS"].detach(),
-        max_ratio=losses["max_ratio"].detach(),
-        mean_ratio=losses["mean_ratio"].detach(),
+        loss_objective=losses["loss_objective"],
+        loss_critic=losses["loss_critic"],
+        kl_approx=losses["kl_approx"],
+        explained_variance=losses["explained_variance"],
+        clip_fraction=losses["clip_fraction"],
+        ESS=losses["ESS"],
+        max_ratio=losses["max_ratio"],
+        mean_ratio=losses["mean_ratio"],
         actor_grad_norm=actor_grad_norm,
     )
 

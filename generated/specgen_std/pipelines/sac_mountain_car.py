@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=764688bb5463ba8ade25251b4f7dc617a8d4bd3a37b66dc0ccbd73ee4782c2f7
+# specgen: sha256=a6263b64deb89b7e8adaf4de57edd3b621dea267143664da06d27445db5c538a
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -282,11 +282,11 @@ def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetric
     parts.temperature_optimizer.step()
     parts.updater.step()
     return SACMountainCarMetrics(
-        loss_actor=losses["loss_actor"].detach(),
-        loss_qvalue=losses["loss_qvalue"].detach(),
-        loss_alpha=losses["loss_alpha"].detach(),
-        alpha=losses["alpha"].detach(),
-        entropy=losses["entropy"].detach(),
+        loss_actor=losses["loss_actor"],
+        loss_qvalue=losses["loss_qvalue"],
+        loss_alpha=losses["loss_alpha"],
+        alpha=losses["alpha"],
+        entropy=losses["entropy"],
     )
 
 

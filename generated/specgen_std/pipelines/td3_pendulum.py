@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2e111e76ac4c92157475e7d38c4d84e09c49ef489dcbd4e55536b6e8b263a110
+# specgen: sha256=b8432fe0751e1fb3917b9fc80a8e0ff8a4c4f4055556ceae452eb48430157827
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -292,12 +292,12 @@ def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3Pen
         parts.actor_optimizer.step()
         parts.updater.step()
     return TD3PendulumMetrics(
-        loss_actor=losses["loss_actor"].detach(),
-        loss_qvalue=losses["loss_qvalue"].detach(),
-        pred_value=losses["pred_value"].detach().mean(),
-        state_action_value_actor=losses["state_action_value_actor"].detach().mean(),
-        next_state_value=losses["next_state_value"].detach().mean(),
-        target_value=losses["target_value"].detach().mean(),
+        loss_actor=losses["loss_actor"],
+        loss_qvalue=losses["loss_qvalue"],
+        pred_value=losses["pred_value"].mean(),
+        state_action_value_actor=losses["state_action_value_actor"].mean(),
+        next_state_value=losses["next_state_value"].mean(),
+        target_value=losses["target_value"].mean(),
     )
 
 

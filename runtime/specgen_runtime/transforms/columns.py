@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from specgen_runtime.transforms.entries import EntriesTransform
 
 __all__ = [
-    *(
-        "Columns",
-        "check_pattern",
-        "column_keys",
-        "columns_of",
-        "following_each_other",
-        "reward_and_done_columns",
-    ),
+    "Columns",
+    "check_pattern",
+    "column_keys",
+    "columns_of",
+    "following_each_other",
+    "reward_and_done_columns",
     "row_shape",
 ]
 

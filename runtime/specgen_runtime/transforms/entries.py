@@ -56,9 +56,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     _shapes: ClassVar[Mapping[str, str]] = {}
     _meets: ClassVar[Mapping[str, str]] = {}
     _meets_inverse: ClassVar[Mapping[str, str]] = {}
-    _columns_in_front: frozenset[NestedKey] = (
-        frozenset()
-    )  # of recorded data, as transforms in front wrote them
+    _columns_in_front: frozenset[NestedKey] = frozenset()  # of recorded data: what those in front wrote
     _given_rewards: Composite | None = None  # as `_given`, if they are those of rewards
 
     @property

@@ -36,7 +36,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
     delayed = sorted({name for name in every.values() if name is not None})
     steps = groupby(_steps(pipeline), key=lambda step: step[0])
     return UpdatePlan(
-        losses=tuple(map(_loss, pipeline.losses)),
+        losses=tuple(_loss(loss, detached=pipeline.compile is not None) for loss in pipeline.losses),
         once=tuple(
             one.name for one in trunks_of(pipeline.networks) if len(users_of(one, pipeline.networks)) > 1
         ),
@@ -85,12 +85,13 @@ def _batch(pipeline: CheckedPipeline) -> str:
     return "environments, steps" if are_recurrent(pipeline.networks) else "batch"
 
 
-def _loss(loss: PipelineLoss) -> LossPlan:
-    losses = loss.part("losses")
+def _loss(loss: PipelineLoss, detached: bool) -> LossPlan:
+    """How a loss is called; `detached`: what it gives is so already, as `Backward` returns it."""
+    losses, detach = loss.part("losses"), "" if detached else ".detach()"
     metrics = [
-        (loss.part(name), f"{losses}[{literal(name)}].detach()") for name in (*loss.terms, *loss.metrics)
+        (loss.part(name), f"{losses}[{literal(name)}]{detach}") for name in (*loss.terms, *loss.metrics)
     ]
-    metrics += [(loss.part(name), f"{losses}[{literal(name)}].detach().mean()") for name in loss.each]
+    metrics += [(loss.part(name), f"{losses}[{literal(name)}]{detach}.mean()") for name in loss.each]
     for name, (entry, part) in loss.by_part.items():
         metrics.append((loss.part(name), f"{losses}[{key_text(entry)}][{key_text(part)}].mean()"))
     return LossPlan(loss.part("loss"), losses, output_of(loss), tuple(metrics))
